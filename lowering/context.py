@@ -130,13 +130,13 @@ class Context:
         self.checks.append(Check(diagnostic, dims))
         self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
 
-    def found(self, checks: Sequence[Check]) -> list[jax.Array]:
+    def failures_of(self, checks: Sequence[Check]) -> list[jax.Array]:
         """The result of each check; step by step, those of branches that are not taken are not made."""
-        made = list(zip(self.checks, self.failures, strict=True))
+        remaining = list(zip(self.checks, self.failures, strict=True))
         result: list[jax.Array] = []
         for check in checks:
-            k = next((k for k, (c, _) in enumerate(made) if c == check), None)
-            result += no_failures([check]) if k is None else [made.pop(k)[1]]
+            k = next((k for k, (c, _) in enumerate(remaining) if c == check), None)
+            result += no_failures([check]) if k is None else [remaining.pop(k)[1]]
         return result
 
     def absorbed(self, nodes: Sequence[int]) -> None:
@@ -187,7 +187,7 @@ def any_of(failures: Sequence[jax.Array], before: jax.Array | None = None) -> ja
     """The first failure of those before and of these; what has not failed, if none has."""
     if before is None:
         (before,) = no_failures([None])
-    return functools.reduce(lambda found, f: lax.select(passed(found), f, found), failures, before)
+    return functools.reduce(lambda first, f: lax.select(passed(first), f, first), failures, before)
 
 
 def first_of(failures: jax.Array) -> jax.Array:
@@ -201,16 +201,12 @@ def in_range(index: Leaf, interval: Interval, dims: Dims) -> Leaf:
 
     def inside(i: jax.Array) -> jax.Array:
         return lax.bitwise_and(
-            lax.ge(i, lax.full_like(i, max(interval.start, _least(i)))),
+            lax.ge(i, lax.full_like(i, max(interval.start, 0 if i.dtype.kind == "u" else ~_greatest(i)))),
             lax.lt(i, lax.full_like(i, min(interval.stop, _greatest(i)))) if interval.stop <= _greatest(i)
             else lax.full_like(i, True, dtype=bool),
         )  # fmt: skip
 
     return elementwise(inside, [index], dims)
-
-
-def _least(i: jax.Array) -> int:
-    return 0 if i.dtype.kind == "u" else -(1 << (8 * i.dtype.itemsize - 1))
 
 
 def _greatest(i: jax.Array) -> int:
@@ -235,13 +231,9 @@ def conjunction(masks: list[Leaf], dims: Dims) -> Leaf | None:
 
 def raise_failures(failures: Sequence[Any], checks: Sequence[Check]) -> None:
     """Raise the diagnostics of the checks that failed, with the point at which each did."""
-    found: list[Diagnostic] = []
-    for failure, check in zip(failures, checks, strict=True):
-        position, value = np.asarray(failure).tolist()
-        if position >= 0:
-            found.append(_witness(check, position, value))
-    if found:
-        raise DiagnosticError(found)
+    pairs = ((check, *np.asarray(failure).tolist()) for failure, check in zip(failures, checks, strict=True))
+    if diagnostics := [_witness(check, position, value) for check, position, value in pairs if position >= 0]:
+        raise DiagnosticError(diagnostics)
 
 
 def checked(outputs: Any, failures: Sequence[Any], checks: Sequence[Check]) -> Any:

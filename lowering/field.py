@@ -180,13 +180,13 @@ class Field(eqx.Module):
         """
         if not isinstance(places, Mapping):
             raise refuse("A03", f"{places!r} says no dim.", "write f[{I: 2}], or f[{I: (0, 4)}] for an interval.")
-        found = {str(dim): place for dim, place in places.items()}
+        place_of = {str(dim): place for dim, place in places.items()}
         index: list[Any] = []
         kept: list[tuple[str, Interval]] = []
-        for name in found.keys() - set(self.dims.names):
+        for name in place_of.keys() - set(self.dims.names):
             raise refuse("A03", f"the field has no dim {name}, only {self.dims}.", did_you_mean(name, self.dims.names))
         for name, interval in self.dims.items:
-            place = found.get(name, interval)
+            place = place_of.get(name, interval)
             part = _part(place, interval)
             if part is None:
                 raise refuse("A03", f"{name} is {name}{interval}, and {place} lies outside of it.")
@@ -266,8 +266,8 @@ class Field(eqx.Module):
             (refused,) = error.diagnostics
             raise refuse("A03", refused.message, refused.help) from None
         kind = np.result_type(*(x.dtype for x in inputs if isinstance(x, Field)))
-        given = (_aligned(x, dims) if isinstance(x, Field) else _of_type(x, kind) for x in inputs)
-        return Field(function(*given), dims)
+        operands = (_aligned(x, dims) if isinstance(x, Field) else _of_type(x, kind) for x in inputs)
+        return Field(function(*operands), dims)
 
     def __repr__(self) -> str:
         return f"Field({getattr(self.data, 'dtype', self.data)}, {self.dims})"
@@ -316,7 +316,7 @@ def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     if isinstance(domain, Dims):
         return domain
     if isinstance(domain, dict):
-        found: list[tuple[str, Interval]] = []
+        intervals: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
             match interval:
                 case int():
@@ -327,8 +327,8 @@ def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
                     pass
             if not isinstance(interval, Interval) or interval.stop < interval.start:
                 raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
-            found.append((str(name), interval))
-        return Dims(tuple(found))
+            intervals.append((str(name), interval))
+        return Dims(tuple(intervals))
     names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)
     if not all(isinstance(n, (Dimension, str)) for n in names):
         message = f"the domain is {article(type(domain).__name__)}, and a domain names dims."
@@ -417,11 +417,7 @@ def _of_data_array(array: Any, origin: Any) -> Field:
     for name, interval in dims.items:
         labels = labels_of(array, name)
         if labels is not None and len(labels) and interval_of(labels) is None and name not in starts:
-            told = (
-                f"a field has no labels, and those along {name} ({labels[0]}, ...) are left out: it is {name}{interval}"
-            )
-            hint = (
-                f"field.to_xarray().assign_coords({name}=...) puts them back, origin={{'{name}': 0}} says it is meant"
-            )
-            warnings.warn(f"{told}; {hint}", stacklevel=2)
+            lost = f"those along {name} ({labels[0]}, ...) are left out: it is {name}{interval}"
+            hint = f"assign_coords({name}=...) puts them back, origin={{'{name}': 0}} says it is meant"
+            warnings.warn(f"a field has no labels, and {lost}; field.to_xarray().{hint}", stacklevel=2)
     return as_field(dims, array.data)

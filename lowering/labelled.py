@@ -36,8 +36,8 @@ from jax.sharding import SingleDeviceSharding
 
 from lowering.field import Field
 from tensorir.binding.arrays import Unread
-from tensorir.binding.coordinates import variable_of
 from tensorir.binding.repeated import call_key, contents_of, field_of
+from tensorir.binding.results import variable_of
 from tensorir.ir.types import scalar_of
 from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.runtime.locations import raised_at
@@ -86,10 +86,10 @@ class Structure:
         self.name: Any = None if self.dataset else array._name
         self.attrs: Mapping[Any, Any] = dict(array.attrs) if self.dataset else {}
         variables: Mapping[Any, Any] = array._variables if self.dataset else {None: array._variable, **array._coords}
-        own = [n for n in array.data_vars if is_numeric(variables[n])] if self.dataset else [None]
-        self.members = tuple([(n, variables[n]._dims, dict(variables[n]._attrs or ())) for n in own])
+        numeric = [n for n in array.data_vars if is_numeric(variables[n])] if self.dataset else [None]
+        self.members = tuple([(n, variables[n]._dims, dict(variables[n]._attrs or ())) for n in numeric])
         """The name, dims and attributes of each variable whose numbers are leaves; None is the name in a DataArray."""
-        self.rest = {n: v for n, v in variables.items() if n not in own}
+        self.rest = {n: v for n, v in variables.items() if n not in numeric}
         """Coordinates, and variables that are no numbers."""
         self.contents = contents_of(self.rest, self.indexes, self.rest)
         """Their labels or numbers as they are now, since these may be changed in place; None where that is not told."""
@@ -98,7 +98,7 @@ class Structure:
         """Their attributes."""
         self.traced = tuple([n for n, v in self.rest.items() if isinstance(v._data, Tracer)])
         """Coordinates whose numbers are leaves, too: those that a trace computed."""
-        self.outside = True not in [isinstance(variables[n]._data, Tracer) for n in own]
+        self.outside = True not in [isinstance(variables[n]._data, Tracer) for n in numeric]
         """True outside of traces, where units are structure."""
         self.order = tuple(variables)
         first = variables.get(None)
@@ -175,8 +175,8 @@ class Structure:
 
         Names, other attributes and coordinates would be those of the arrays that were there when it was traced.
         """
-        own = zip(self.members, leaves, strict=False)
-        variables = {n: _variable(d, x, {k: v for k, v in a.items() if k == "units"}) for (n, d, a), x in own}
+        members = zip(self.members, leaves, strict=False)
+        variables = {n: _variable(d, x, {k: v for k, v in a.items() if k == "units"}) for (n, d, a), x in members}
         return self._of({**{n: self.rest[n] for n in self.indexes}, **self.texts, **variables}, None, {})
 
     def _of(self, variables: Mapping[Any, Any], name: Any, attrs: Mapping[Any, Any]) -> Any:
@@ -259,15 +259,17 @@ def register() -> None:
 
     family.__array_ufunc__ = array_ufunc
     operations: Any = importlib.import_module("xarray.core.duck_array_ops")
-    for name, own in (("gradient", _gradient), ("sliding_window_view", _windows), ("isin", _isin)):
-        setattr(operations, name, _of_jax(own, getattr(operations, name)))
+    isin = lambda x, test_elements: jnp.isin(x, jnp.asarray(test_elements))
+    for name, replacement in (("gradient", _gradient), ("sliding_window_view", _windows), ("isin", isin)):
+        setattr(operations, name, _of_jax(replacement, getattr(operations, name)))
     for name in ("mean", "std", "var", "median", "sum", "prod", "cumsum", "cumprod"):
         setattr(operations, name, _folded_as_numpy(name, getattr(operations, name)))
     binary: Any = xr.Variable._binary_op
 
     def binary_op(self: Any, other: Any, f: Any, reflexive: bool = False) -> Any:
         operands = (other, self) if reflexive else (self, other)
-        kind = _type_by_numpy(f, *map(_numbers, operands)) if any(map(_holds_jax, operands)) else None
+        some = list(map(_numbers, operands))
+        kind = _type_by_numpy(f, *some) if any(isinstance(x, jax.Array) for x in some) else None
         return binary(*_in_type_of(kind, self, other), f, reflexive)
 
     xr.Variable._binary_op = binary_op
@@ -278,10 +280,6 @@ def register() -> None:
 
 def _numbers(value: Any) -> Any:
     return getattr(getattr(value, "variable", value), "_data", value)
-
-
-def _holds_jax(value: Any) -> bool:
-    return isinstance(_numbers(value), jax.Array)
 
 
 def _type_by_numpy(function: Any, *operands: Any) -> Any:
@@ -315,8 +313,8 @@ def _folded_as_numpy(name: str, usual: Callable[..., Any]) -> Callable[..., Any]
 # Functions that xarray asks of a library of arrays and that `jax.numpy` has not, or not with these arguments.
 
 
-def _of_jax(own: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, *more, **options: (own if isinstance(x, jax.Array) else usual)(x, *more, **options)
+def _of_jax(replacement: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *more, **options: (replacement if isinstance(x, jax.Array) else usual)(x, *more, **options)
 
 
 def _gradient(x: jax.Array, coordinate: Any, axis: int, edge_order: int = 1) -> jax.Array:
@@ -348,14 +346,10 @@ def _windows(x: jax.Array, window_shape: Any, axis: Any = None, **_: Any) -> jax
     return x
 
 
-def _isin(x: jax.Array, test_elements: Any) -> jax.Array:
-    return jnp.isin(x, jnp.asarray(test_elements))
-
-
 def _holds_tracers(value: Any) -> bool:
     if is_dataset(value):
         return any(is_tracer(v._data) for v in value._variables.values())
-    return is_tracer(getattr(getattr(value, "variable", value), "_data", value))
+    return is_tracer(_numbers(value))
 
 
 def _with_keys(array: Any) -> tuple[list[tuple[Any, Any]], Structure]:
@@ -389,9 +383,9 @@ class Parts:
 
     @classmethod
     def tree_unflatten(cls, structure: Structure, leaves: Any) -> Parts:
-        made = object.__new__(cls)
-        (made.numbers, made.further), made.structure = leaves, structure
-        return made
+        parts = object.__new__(cls)
+        (parts.numbers, parts.further), parts.structure = leaves, structure
+        return parts
 
 
 def is_parts(value: Any) -> bool:
@@ -524,7 +518,8 @@ class Kind:
 
     def __init__(self, parts: Any) -> None:
         leaves, self.tree = jax.tree_util.tree_flatten(parts)
-        self.shapes = tuple([(np.shape(x), getattr(x, "dtype", type(x)), _weak(x)) for x in leaves])
+        weak = lambda x: bool(getattr(x, "weak_type", not hasattr(x, "dtype")))
+        self.shapes = tuple([(np.shape(x), getattr(x, "dtype", type(x)), weak(x)) for x in leaves])
         some = jax.tree_util.tree_leaves(parts, is_leaf=is_parts)
         self.structures = [x.structure for x in some if is_parts(x)]
 
@@ -538,10 +533,6 @@ class Kind:
             and self.tree == other.tree
             and all(a.is_as(b) for a, b in zip(self.structures, other.structures, strict=True))
         )
-
-
-def _weak(x: Any) -> bool:
-    return bool(getattr(x, "weak_type", not hasattr(x, "dtype")))
 
 
 @contextmanager

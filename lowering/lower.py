@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from lowering.rules.elementwise import AS_WRITTEN, FINITE, FINITE_AS_WRITTEN, SC
 from lowering.rules.folds import FOLDS
 from lowering.rules.indirect import INDIRECT
 from lowering.rules.neighbours import MOST_REPEATED, Prepared, ReadsPerLoop, apart, reads_per_loop
-from lowering.rules.structure import STRUCTURE, blocked, cond, in_place, updated
+from lowering.rules.structure import STRUCTURE, blocked, cond, is_in_place, updated
 from lowering.tracing import op_by_op
 from lowering.values import Dense, Leaf, Slots, Value, aligned, dense, elementwise
 from tensorir.analysis.annotations import Annotations, in_place_updates
@@ -60,14 +59,10 @@ def _defined(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 
 def _print(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    kinds = [a.tensor for a in node.args]
+    text, kinds = node.static.text, [a.tensor for a in node.args]
     shown = [aligned(dense(leaf), k.dims) for k, value in zip(kinds, values, strict=True) for leaf in value]
-    jax.debug.callback(partial(_line, node.static.text), *shown, ordered=context.ordered)
+    jax.debug.callback(lambda *arrays: print(said(text, list(map(str, arrays)))), *shown, ordered=context.ordered)
     return values[0]
-
-
-def _line(text: str, *arrays: Any) -> None:
-    print(said(text, [str(a) for a in arrays]))
 
 
 RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
@@ -147,16 +142,10 @@ class Lowered:
 
 
 def lower(
-    fencil: Fencil,
-    arrays: Mapping[str, Sequence[jax.Array]],
-    prepared: Mapping[str, Prepared],
-    known: Annotations,
-    numerics: str = "fast",
-    raising: frozenset[str] = NAMES,
-    ordered: bool = True,
-    platform: str = "cpu",
+    fencil: Fencil, arrays: Mapping[str, Sequence[jax.Array]], prepared: Mapping[str, Prepared], known: Annotations,
+    numerics: str = "fast", raising: frozenset[str] = NAMES, ordered: bool = True, platform: str = "cpu",
     without: frozenset[str] = frozenset(),
-) -> Lowered:
+) -> Lowered:  # fmt: skip
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
     Parameters that need not be passed may be missing. Buffers that passes made are kept in memory. Prepared tables need
@@ -180,7 +169,7 @@ def lower(
     # what closures share is computed once, as long as nothing that it reads is written
     shared: dict[int, Any] = {}
     nodes = {id(e): e for e in postorder(*values(fencil.closures))} if len(fencil.closures) > 1 else {}
-    own = in_place_updates(fencil) if platform == "cpu" else frozenset[int]()
+    unshared = in_place_updates(fencil) if platform == "cpu" else frozenset[int]()
     tables = [p for p in fencil.params if p.name in prepared]
     per_loop = ReadsPerLoop()
     if platform == "cpu" and not by_steps and tables:
@@ -205,8 +194,8 @@ def lower(
                     leaf = _table(p, table, arrays.get(p.name))
                     context.prepared[id(leaf)], env[p] = table, (leaf,)
         whole, part = closure.output.type, closure.target
-        inside = in_place(context, closure.value, whole.dims, part.dims, k in own)
-        held = _stored(env.get(closure.output), value, whole, part, inside)
+        in_place = is_in_place(context, closure.value, whole.dims, part.dims, k in unshared)
+        held = _stored(env.get(closure.output), value, whole, part, in_place)
         env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
         if len(fencil.closures) > 1:
             for key in [k for k in shared if closure.output in nodes[k].free]:
@@ -229,7 +218,7 @@ def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -
     return Slots(tag, interval.start, columns)
 
 
-def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, own: bool) -> Value:
+def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, in_place: bool) -> Value:
     """The value of a parameter after a closure: dense, since it is one buffer."""
     stored: list[Leaf] = []
     for k, leaf in enumerate(new):
@@ -237,11 +226,8 @@ def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, 
         if part.dims.items == whole.dims.items:
             stored.append(piece)
         else:
-            before = dense(old[k]) if old is not None else _blank(whole, k)
-            stored.append(updated(before, piece, whole.dims, part.dims, own))
+            # a later closure writes every element before it is read
+            blank = Dense(lax.full(whole.dims.shape, 0, DTYPES[whole.leaves[k]]), whole.dims)
+            before = dense(old[k]) if old is not None else blank
+            stored.append(updated(before, piece, whole.dims, part.dims, in_place))
     return tuple(stored)
-
-
-def _blank(whole: TensorType, leaf: int) -> Dense:
-    """A buffer whose every element a later closure writes before it is read."""
-    return Dense(lax.full(whole.dims.shape, 0, DTYPES[whole.leaves[leaf]]), whole.dims)

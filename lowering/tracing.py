@@ -131,9 +131,9 @@ def left_to_xla(x: Any, mesh: Mesh | None = None) -> Any:
     if not names_axes(x):
         return x
     placed = jax.typeof(x).sharding
-    own: Any = x.sharding.mesh if mesh is None else mesh
-    spec = placed.spec if set(placed.mesh.axis_names) <= set(own.axis_names) else PartitionSpec()
-    return jax.device_put(x, NamedSharding(Mesh(own.devices, own.axis_names), spec))
+    known_mesh: Any = x.sharding.mesh if mesh is None else mesh
+    spec = placed.spec if set(placed.mesh.axis_names) <= set(known_mesh.axis_names) else PartitionSpec()
+    return jax.device_put(x, NamedSharding(Mesh(known_mesh.devices, known_mesh.axis_names), spec))
 
 
 def scanned(body: Callable[[Any, Any], Any], start: Any, xs: Any, length: int, reverse: bool = False) -> Any:

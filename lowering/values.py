@@ -375,8 +375,8 @@ class ArrayProvenance:
         low = tuple(region[n].start - i.start for n, i in result.dims.items)
         before = self.padded.get(_key(part))
         if before is not None and part.dims.items == region.items:
-            own = before[1]
-            self.spread(result, own.data, tuple(a + b for a, b in zip(low, own.low, strict=True)), own.step)
+            inner = before[1]
+            self.spread(result, inner.data, tuple(a + b for a, b in zip(low, inner.low, strict=True)), inner.step)
         else:
             self.spread(result, aligned(part, region), low, (1,) * len(low))
 

@@ -8,11 +8,11 @@ from importlib import metadata
 
 def main() -> None:
     """Run the command; exit code 2 where it is not installed."""
-    found = metadata.entry_points(group="console_scripts", name="tensorir")
-    if not found:
+    commands = metadata.entry_points(group="console_scripts", name="tensorir")
+    if not commands:
         sys.stderr.write("error[A14]: the command 'tensorir' is not installed.\nhelp: pip install .\n")
         raise SystemExit(2)
-    next(iter(found)).load()()
+    next(iter(commands)).load()()
 
 
 if __name__ == "__main__":

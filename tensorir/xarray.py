@@ -86,8 +86,8 @@ class Calls(Generic[Labelled]):
         """
         import tensorir
 
-        found: Labelled = tensorir.grad(loss, **options)(self._array, *more)
-        return found
+        slopes: Labelled = tensorir.grad(loss, **options)(self._array, *more)
+        return slopes
 
 
 class Accessor(Calls[xarray.DataArray]):

@@ -69,8 +69,7 @@ class CompiledAtMost:
         """A Dataset in gives its variables as arguments by name, and a Dataset out."""
         import xarray as xr
 
-        given = with_variables(self.bound.program, datasets, arguments, "c")
-        return xr.Dataset(self(**given))
+        return xr.Dataset(self(**with_variables(self.bound.program, datasets, arguments, "c")))
 
     def _at(self, sizes: Mapping[str, int]) -> tuple[PaddedProgram, Compiled]:
         template = self.bound.program
@@ -87,26 +86,26 @@ class CompiledAtMost:
         self, padded: PaddedProgram, compiled: Compiled, ready: PreparedCall, sizes: Mapping[str, int]
     ) -> dict[str, Leaves]:
         tables = tables_of(padded.program)
-        given: dict[str, Any] = {own: np.int32(sizes[n]) for n, own in padded.sizes.items()}
+        arguments: dict[str, Any] = {parameter: np.int32(sizes[n]) for n, parameter in padded.sizes.items()}
         every = [a for field in padded.fields.values() for a in ready.arrays[field.name]]
         if (traced := inside_trace(every)) and any(np.result_type(a).itemsize == 8 for a in every):
             refuse_narrow(self.bound.name)
-        for own, field in padded.fields.items():
-            have, wide = ready.fencil[field.name].type.dims, padded.program[own].type.dims
+        for parameter, field in padded.fields.items():
+            have, wide = ready.fencil[field.name].type.dims, padded.program[parameter].type.dims
             # a row of a table is read by nobody, and must lead somewhere
-            filling = tables[own][1].start if own in tables else 0
+            filling = tables[parameter][1].start if parameter in tables else 0
             pad = _padded if traced else _padded_on_host
             leaves = [pad(a, _sides(have, wide), filling) for a in ready.arrays[field.name]]
-            given[own] = nested(field.type.element, leaves)
-        outputs = compiled(**given)
+            arguments[parameter] = nested(field.type.element, leaves)
+        outputs = compiled(**arguments)
         as_jax = any(isinstance(a, jax.Array) for a in every)
-        found: dict[str, Leaves] = {}
+        results: dict[str, Leaves] = {}
         for p in ready.fencil.results:
             wide = padded.program[p.name].type.dims
             leaves = jax.tree_util.tree_leaves(outputs[p.name])
             sides = _sides(p.type.dims, wide)
-            found[p.name] = tuple(_cut(a, sides) if traced else _cut_on_host(a, sides, as_jax) for a in leaves)
-        return found
+            results[p.name] = tuple(_cut(a, sides) if traced else _cut_on_host(a, sides, as_jax) for a in leaves)
+        return results
 
     def __repr__(self) -> str:
         return f"<{self.bound.name} compiled for {', '.join(f'{n} ≤ {most}' for n, most in self.most.items())}>"
@@ -151,18 +150,19 @@ class CompiledAtMost:
             message = f"'{self.bound.name}' prints, and an exported program cannot."
             raise refuse("A22", message, "return what it prints, as a further output.")
         inputs = padded.ends.fencil.inputs
-        told_by = {n for p in inputs for n in _sizes_of(padded, p)}
+        ends = {p.name: [padded.ends.along(p, d) for d in p.type.dims] for p in inputs}
+        known = {n for pairs in ends.values() for pair in pairs for end in pair for n in end.coefficients}
         for name in self.most:
-            if name not in told_by:
+            if name not in known:
                 message = f"no argument has an interval that tells the size '{name}' of an exported program."
                 raise refuse("B01", message, f"leave it as it is: bind({name}=10).")
         limits = [limit for n, most in self.most.items() for limit in (f"{n} <= {most}", f"{n} >= 0")]
         named: Any = dict(
             zip(self.most, jax.export.symbolic_shape(", ".join(self.most), constraints=limits), strict=True)
         )
+        extents = {n: tuple(stop.at(named) - start.at(named) for start, stop in pairs) for n, pairs in ends.items()}
         shapes = {
-            p.name: tuple(jax.ShapeDtypeStruct(_extents(padded, p, named), DTYPES[s]) for s in p.type.leaves)
-            for p in inputs
+            p.name: tuple(jax.ShapeDtypeStruct(extents[p.name], DTYPES[s]) for s in p.type.leaves) for p in inputs
         }
 
         def run(arrays: dict[str, Leaves]) -> Any:
@@ -205,8 +205,8 @@ def _padded_on_host(array: Any, sides: Sides, filling: int) -> Any:
 def _cut_on_host(array: Any, sides: Sides, as_jax: bool) -> Any:
     """The points of a result, as memory of their own."""
     host = np.asarray(array)
-    own = np.ascontiguousarray(host[_part(sides, host.shape)]) if any(map(any, sides)) else host
-    return on_device(own) if as_jax else own
+    points = np.ascontiguousarray(host[_part(sides, host.shape)]) if any(map(any, sides)) else host
+    return on_device(points) if as_jax else points
 
 
 def _part(sides: Sides, shape: Sequence[int]) -> tuple[slice, ...]:
@@ -226,16 +226,6 @@ def _cut(array: Any, sides: Sides) -> Any:
 # Exported programs
 
 
-def _sizes_of(padded: PaddedProgram, field: Var) -> set[str]:
-    """The sizes that the shape of an array tells."""
-    return {n for d in field.type.dims for end in padded.ends.along(field, d) for n in end.coefficients}
-
-
-def _extents(padded: PaddedProgram, field: Var, sizes: Mapping[str, Any]) -> tuple[Any, ...]:
-    ends = [padded.ends.along(field, d) for d in field.type.dims]
-    return tuple(stop.at(sizes) - start.at(sizes) for start, stop in ends)
-
-
 def _of_any_size(padded: PaddedProgram, executable: Executable, arrays: Mapping[str, Leaves], sizes: Any) -> Any:
     """The program of arrays whose extents are names."""
 
@@ -244,13 +234,13 @@ def _of_any_size(padded: PaddedProgram, executable: Executable, arrays: Mapping[
         return [(start.at(sizes) - wide[d].start, wide[d].stop - stop.at(sizes)) for d, start, stop in ends]
 
     tables = tables_of(padded.program)
-    given: dict[str, Leaves] = {}
-    for own, field in padded.fields.items():
-        filling = tables[own][1].start if own in tables else 0
-        around = sides(field, padded.program[own].type.dims)
-        given[own] = tuple(_padded(a, around, filling) for a in arrays[field.name])
-    given.update({own: (jax.numpy.asarray(sizes[n], "int32"),) for n, own in padded.sizes.items()})
-    outputs, failures = executable.run({**executable.constants, **given}, executable.prepared)
+    operands: dict[str, Leaves] = {}
+    for parameter, field in padded.fields.items():
+        filling = tables[parameter][1].start if parameter in tables else 0
+        around = sides(field, padded.program[parameter].type.dims)
+        operands[parameter] = tuple(_padded(a, around, filling) for a in arrays[field.name])
+    operands.update({parameter: (jax.numpy.asarray(sizes[n], "int32"),) for n, parameter in padded.sizes.items()})
+    outputs, failures = executable.run({**executable.constants, **operands}, executable.prepared)
     results = {p.name: p for p in padded.ends.fencil.results}
     cut = {
         name: tuple(_cut(a, sides(results[name], padded.program[name].type.dims)) for a in leaves)

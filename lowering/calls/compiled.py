@@ -25,7 +25,7 @@ from lowering.calls.engine import Engine
 from lowering.calls.estimate import Estimate, device_of, estimated, target_of
 from lowering.calls.executable import Executable, Options, inputs, on_device
 from lowering.calls.plan import CHOICES, interleaved, planned, switched_off, ways_of
-from lowering.kernels import told
+from lowering.kernels import reports_of
 from lowering.raising import NAMES, RULES, Raised, rows
 from lowering.tracing import concrete
 from tensorir.analysis.cost import Cost, count
@@ -48,16 +48,16 @@ class _Callable:
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         # equinox looks every attribute of a module up in Python
-        own = object.__getattribute__
-        return own(self, "engine").call(own(self, "constants"), datasets, arguments)
+        attribute = object.__getattribute__
+        return attribute(self, "engine").call(attribute(self, "constants"), datasets, arguments)
 
-    def direct(self, given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
+    def direct(self, positions: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
         """The direct function for calls with jax arrays like these, on a sequence of them, or None.
 
-        `given` has the place of each parameter in the arrays, and `results` the names of what is wanted. The function
-        skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
+        `positions` has the place of each parameter in the arrays, and `results` the names of what is wanted. The
+        function skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
         """
-        return self.engine.direct(self.constants, given, results, arrays)
+        return self.engine.direct(self.constants, positions, results, arrays)
 
     def _repr_html_(self) -> str:
         from tensorir.inspect.pages import page_of
@@ -68,9 +68,9 @@ class _Callable:
         """Every named or let-bound intermediate of one run, as DataArrays on their own intervals."""
         engine = self.engine
 
-        def run(observed: BoundProgram, given: Mapping[str, Any]) -> Any:
+        def run(observed: BoundProgram, values: Mapping[str, Any]) -> Any:
             key = id(observed.program)
-            return engine.inspected.of(key, lambda: compile(observed))(**given)
+            return engine.inspected.of(key, lambda: compile(observed))(**values)
 
         return inspect(engine.program, arguments, run)
 
@@ -150,9 +150,9 @@ class Compiled(_Callable, eqx.Module):
         options = replace(self.engine.options, target=target_of(target).platform)
         place = jax.sharding.SingleDeviceSharding(device_of(target))
         executable, shapes = Compiled(self.constants, Engine(self.engine.program, options))._ready(sizes)
-        given = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes)
+        placed = jax.tree_util.tree_map(lambda s: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=place), shapes)
         with jax.enable_x64(True):
-            return estimated(target, jax.jit(partial(self._closed, executable)), given)
+            return estimated(target, jax.jit(partial(self._closed, executable)), placed)
 
     def pipeline(self, **sizes: int) -> Stages[Fencil]:
         """The program before and after each pass of the compilation, with the reason; sizes where it has any.
@@ -177,7 +177,7 @@ class Compiled(_Callable, eqx.Module):
             jax.eval_shape(partial(self._closed, executable), shapes)
         if executable.parts is None:
             return stages
-        parts = tuple(f"{t.kind}: {t.what}, {t.where}" for t in told(executable.parts, executable.leaves))
+        parts = tuple(f"{t.kind}: {t.what}, {t.where}" for t in reports_of(executable.parts, executable.leaves))
         last = stages.result
         return replace(stages, stages=(*stages, Stage("kernels", CHOICES["kernels"].reason, last, last, parts=parts)))
 
@@ -218,13 +218,13 @@ class Compiled(_Callable, eqx.Module):
         first = planned(executable, run(engine.options), run)
         if not measure:
             return first
-        given = {n: on_device(v) if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
+        arrays = {n: on_device(v) if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
 
         def call(options: Options, fixed: Mapping[str, Any]) -> Callable[..., Any]:
             owner = Engine(engine.program, options)
             return lambda **varied: owner.call(self.constants, (), {**fixed, **varied})
 
-        ways = ways_of(call, engine.options, first.comparisons, given)
+        ways = ways_of(call, engine.options, first.comparisons, arrays)
         return planned(executable, run(engine.options), run, interleaved(ways))
 
     def raised(self, **sizes: int) -> tuple[Raised, ...]:
@@ -251,9 +251,9 @@ class Compiled(_Callable, eqx.Module):
         )
 
 
-def _known(given: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
+def _known(option: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
     """The names of an option, one or several; raises A08 for one that is no parameter's."""
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (option,) if isinstance(option, str) else tuple(option)
     for name in names:
         if name not in params:
             raise refuse("A08", f"'{owner}' has no parameter '{name}'.", did_you_mean(name, params))
@@ -282,7 +282,7 @@ def compile(
             raise refuse("A21", f"there is no rule {name!r}.", did_you_mean(name, [rule.name for rule in RULES]))
     bound = BoundProgram.of(program)
     params = [p.name for p in bound.program.params]
-    tables, given_away = (_known(given, params, bound.name) for given in (full, donate))
-    options = Options(frozenset(tables), given_away, numerics, Pipeline(passes).passes, frozenset(names))
+    tables, donated = (_known(option, params, bound.name) for option in (full, donate))
+    options = Options(frozenset(tables), donated, numerics, Pipeline(passes).passes, frozenset(names))
     options = switched_off(options, (without,) if isinstance(without, str) else without)
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

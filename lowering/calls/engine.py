@@ -46,7 +46,7 @@ class RepeatedCall:
     executable: Executable
     order: tuple[str, ...]
     """Arguments and constants as the executable takes them."""
-    given: int
+    count: int
     """How many of them are arguments."""
     types: tuple[type, ...]
     """Those of `order`: arrays of JAX or of NumPy, and no tracers."""
@@ -78,7 +78,7 @@ class RepeatedCall:
 
     def __call__(self, constants: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """The results by name; None for a call that needs a look at its arguments."""
-        if len(arguments) != self.given:
+        if len(arguments) != self.count:
             return None
         executable = self.executable
         held = constants or executable.constants
@@ -130,7 +130,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """What a call found of a neighbour table."""
+    """The entries of a neighbour table that a call has looked at."""
 
     copy: weakref.ref[Any]
     converted: Any
@@ -188,8 +188,8 @@ class Engine:
         """One call, with the constants that the module holds: a transformation may have replaced them."""
         try:
             repeated = None if datasets else self.last()
-            if repeated is not None and (found := repeated(constants, arguments)) is not None:
-                return found
+            if repeated is not None and (outputs := repeated(constants, arguments)) is not None:
+                return outputs
             return self._called(constants, datasets, arguments)
         except DiagnosticError:
             raise
@@ -270,15 +270,12 @@ class Engine:
                 kept = {n: leaves for n, leaves in arrays.items() if n not in donated}
                 _refuse_shared(donated, kept)
                 outputs, failures = executable.into(donated, kept, executable.prepared)
-            elif op_by_op() or executable.empty or not _on_host(executable, arrays):
-                results, failures = executable.plain(tuple(flat), executable.prepared)
-                outputs = executable.named(results)
-            else:
-                results, failures = executable.plain(tuple(flat), executable.prepared)
                 raise_failures(failures, executable.checks)
-                return executable.named(map(on_host, results))
-        raise_failures(failures, executable.checks)
-        return outputs
+                return outputs
+            results, failures = executable.plain(tuple(flat), executable.prepared)
+            raise_failures(failures, executable.checks)
+            host = not op_by_op() and not executable.empty and _on_host(executable, arrays)
+            return executable.named(map(on_host, results) if host else results)
 
     def _recycled(self, executable: Executable, ready: PreparedCall) -> dict[str, Any]:
         """A call whose results are copied into the caller's buffers: XLA writes into those of the call before."""
@@ -303,8 +300,7 @@ class Engine:
         """A Dataset in gives its variables as arguments by name, and a Dataset out."""
         import xarray as xr
 
-        given = with_variables(self.program.program, datasets, arguments)
-        return xr.Dataset(self.call(constants, (), given))
+        return xr.Dataset(self.call(constants, (), with_variables(self.program.program, datasets, arguments)))
 
     # Caching
 
@@ -316,7 +312,10 @@ class Engine:
         special = {*(executable.facts.tables.keys() - self.tables), *(written - kept)}
         return (
             not any(n in self.program.size_names for n in arguments)
-            and all(isinstance(v, jax.Array) or _is_bare(v) for v in arguments.values())
+            # of NumPy's what has a mask, or an order of bytes that JAX does not know, is converted
+            and all(
+                isinstance(v, jax.Array) or (type(v) is np.ndarray and v.dtype.isnative) for v in arguments.values()
+            )
             and all(len(p.type.leaves) == 1 for p in fencil.params)
             and all(isinstance(v, jax.Array) for n, v in arguments.items() if n in self.options.donate)
             and not special & set(arguments)
@@ -329,12 +328,12 @@ class Engine:
         looked = self._look_at(ready, arguments)
         if looked is None:
             return
-        given, key = {**arguments, **looked.tables}, (key, looked.holes)
+        arguments, key = {**arguments, **looked.tables}, (key, looked.holes)
         if ready.place is not NOWHERE:
-            labels = RepeatedLabels.of(ready.fencil, given, ready.place, ready.labels, results)
+            labels = RepeatedLabels.of(ready.fencil, arguments, ready.place, ready.labels, results)
             if labels is None:
                 return
-            arrays = labels.arrays(given)
+            arrays = labels.arrays(arguments)
             plain = (call_key(arrays), looked.holes)
             known = self.quick.get(plain)
             if known is None and self._is_plain(executable, arrays):
@@ -342,8 +341,8 @@ class Engine:
                 self.quick.put(plain, known)
             if known is not None and known.executable is executable and known.repeated is not None:
                 self.quick.put(key, replace(known, labels=labels))
-        elif self._is_plain(executable, given):
-            repeated = self._repeated(executable, given)
+        elif self._is_plain(executable, arguments):
+            repeated = self._repeated(executable, arguments)
             self.quick.put(key, _Known(executable, repeated, None))
             if repeated is not None and not looked.tables:
                 self.last = weakref.ref(repeated)
@@ -360,10 +359,10 @@ class Engine:
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
         arrays.update(constants or executable.constants)
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in donate if n in arguments})
-        found = {n: leaves[0] for n, leaves in outputs.items()}
-        if any(isinstance(v, jax.Array) for v in arguments.values()) or not all(map(concrete, found.values())):
-            return found
-        return {n: writable(array) for n, array in found.items()}
+        results = {n: leaves[0] for n, leaves in outputs.items()}
+        if any(isinstance(v, jax.Array) for v in arguments.values()) or not all(map(concrete, results.values())):
+            return results
+        return {n: writable(array) for n, array in results.items()}
 
     def _repeated(self, executable: Executable, arguments: dict[str, Any]) -> RepeatedCall | None:
         """The short way of a plain call, where there is one."""
@@ -372,29 +371,33 @@ class Engine:
         return RepeatedCall.of(executable, arguments, bool(self.program.size_names), self.options.donate)
 
     def direct(
-        self, constants: dict[str, Any], given: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]
-    ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:
+        self, constants: dict[str, Any], positions: Sequence[tuple[str, int]], results: Sequence[str],
+        arrays: Sequence[Any],
+    ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:  # fmt: skip
         """The direct function for calls with jax arrays like these, by position and without checks; None where they
         need some.
 
-        NumPy arrays without axes, which are numbers, may be among them. `given` has the place of each parameter in the
-        arrays; results come in the order of their names. For arrays that are not like these the function gives None.
+        NumPy arrays without axes, which are numbers, may be among them. `positions` has the place of each parameter in
+        the arrays; results come in the order of their names. For arrays that are not like these the function gives
+        None.
         """
-        known = self.quick.get((call_key({n: arrays[k] for n, k in given}), ()))
+        known = self.quick.get((call_key({n: arrays[k] for n, k in positions}), ()))
         if known is None or known.executable.prints or self.options.donate or tracing():
             return None
         executable = known.executable
-        numbers = [k for n, k in given if _is_number(arrays[k]) and n not in results]
-        if len(numbers) == len(given) or any(
-            not isinstance(arrays[k], jax.Array) for _, k in given if k not in numbers
+        # a wide number stays what it is only where 64-bit types are kept
+        bare = [(k, a) for n, k in positions if isinstance(a := arrays[k], np.ndarray) and n not in results]
+        numbers = [k for k, a in bare if not a.shape and a.dtype.itemsize < 8]
+        if len(numbers) == len(positions) or any(
+            not isinstance(arrays[k], jax.Array) for _, k in positions if k not in numbers
         ):
             return None
         prepared, checks = executable.prepared, executable.checks
         # leaves of a dict stand in the order of its keys
         held = constants or executable.constants
-        fixed = [(n, leaf) for n, found in held.items() for leaf in found]
+        fixed = [(n, leaf) for n, leaves in held.items() for leaf in leaves]
         constant = tuple(leaf for _, leaf in fixed)
-        places = [*given, *((n, len(arrays) + k) for k, (n, _) in enumerate(fixed))]
+        places = [*positions, *((n, len(arrays) + k) for k, (n, _) in enumerate(fixed))]
         order = [k for _, k in sorted(places)]
         written = [p.name for p in executable.fencil.results]
         wanted = [written.index(n) for n in results]
@@ -410,7 +413,7 @@ class Engine:
             compiled = executable.plain.lower(tuple([passed[k] for k in order]), prepared).compile()
 
         def looked_at(arrays: Sequence[Any]) -> tuple[Any, ...]:
-            outputs = self.call(constants, (), {n: arrays[k] for n, k in given})
+            outputs = self.call(constants, (), {n: arrays[k] for n, k in positions})
             return tuple([outputs[n] for n in results])
 
         def run(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -436,32 +439,22 @@ class Engine:
     def executable(self, ready: PreparedCall) -> Executable:
         """The executable of a call: kept for the next call of these sizes and tables."""
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
-        found = self.executables.get(key)
-        if found is None:
+        executable = self.executables.get(key)
+        if executable is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
             fencil = self.stages(ready.fencil, ready.holes).result
             if fencil is not ready.fencil:
                 facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants
             structure = jax.tree_util.tree_structure(ready.arrays)
-            found = Executable(fencil, bound, facts, self.options, structure)
-            self.executables.put(key, found)
-        return found
-
-
-def _is_bare(array: Any) -> bool:
-    """True if an array is of NumPy and no more than that: no mask, no order of bytes that JAX does not know."""
-    return type(array) is np.ndarray and array.dtype.isnative
+            executable = Executable(fencil, bound, facts, self.options, structure)
+            self.executables.put(key, executable)
+        return executable
 
 
 def _on_host(executable: Executable, arrays: Mapping[str, Sequence[Any]]) -> bool:
     """True if all that was passed are NumPy arrays; what was bound lies on the device."""
     return all(isinstance(a, np.ndarray) for n, leaves in arrays.items() if n not in executable.bound for a in leaves)
-
-
-def _is_number(array: Any) -> bool:
-    # a wide one stays what it is only where 64-bit types are kept
-    return isinstance(array, np.ndarray) and not array.shape and array.dtype.itemsize < 8
 
 
 def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:

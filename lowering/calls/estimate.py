@@ -86,11 +86,11 @@ def _tpu(topology: str) -> Target:
 
 
 def _cuda(description: str, device: str, architecture: str, cycles: bool) -> Target:
-    told = {"topology_name": "", "target_config": description, "topology": "1x1x1"}
+    topology = {"topology_name": "", "target_config": description, "topology": "1x1x1"}
     asked = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
     # without a driver JAX takes the plugin for broken where it could be asked to run something on it
     install = "pip install 'jax[cuda12]'; where there is no GPU, start Python with JAX_PLATFORMS=cpu"
-    return Target("gpu", "cuda", told, install, architecture, device, asked)
+    return Target("gpu", "cuda", topology, install, architecture, device, asked)
 
 
 TARGETS: Mapping[str, Target] = {
@@ -112,9 +112,8 @@ def target_of(name: str) -> Target:
     ('tpu', 'gpu')
     """
     if name not in TARGETS:
-        raise refuse(
-            "A37", f"there is no target '{name}'.", did_you_mean(name, TARGETS) or f"use {', '.join(TARGETS)}."
-        )
+        hint = did_you_mean(name, TARGETS) or f"use {', '.join(TARGETS)}."
+        raise refuse("A37", f"there is no target '{name}'.", hint)
     return TARGETS[name]
 
 
@@ -126,8 +125,9 @@ def device_of(name: str) -> Any:
     try:
         return topologies.get_topology_desc(platform=target.lowered_for, **target.topology).devices[0]
     except (RuntimeError, ValueError) as wrong:
+        first_line = str(wrong).partition("\n")[0].rstrip(".")
         help_ = f"install the one that fits jax: {target.install}."
-        raise refuse("A38", f"the compiler for {name} is not here: {_first_line(wrong)}.", help_) from wrong
+        raise refuse("A38", f"the compiler for {name} is not here: {first_line}.", help_) from wrong
 
 
 def lowered_for(name: str) -> AbstractContextManager[Any]:
@@ -137,10 +137,6 @@ def lowered_for(name: str) -> AbstractContextManager[Any]:
         return nullcontext()
     device = AbstractDevice(target.device, None, target.platform)
     return use_abstract_mesh(AbstractMesh((), (), abstract_device=device))
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).partition("\n")[0].rstrip(".")
 
 
 # A program compiled for a device that is not there: what XLA's compiler for it says the program takes.
@@ -188,7 +184,7 @@ class Estimate:
         return "\n".join(lines + [f"{count} {name}" for name, count in self.collectives.items()])
 
 
-def estimated(target: str, function: Any, *given: Any) -> Estimate:
+def estimated(target: str, function: Any, *shapes: Any) -> Estimate:
     """The estimate by a target's compiler of a jitted function at some shapes, with registers by its assembler."""
     kind = target_of(target)
     with tempfile.TemporaryDirectory() as folder:
@@ -196,10 +192,10 @@ def estimated(target: str, function: Any, *given: Any) -> Estimate:
         if assembler := _assembler() if kind.architecture else None:
             options["xla_dump_to"] = folder
         with lowered_for(target):
-            lowered = function.trace(*given).lower(lowering_platforms=(kind.lowered_for,))
+            lowered = function.trace(*shapes).lower(lowering_platforms=(kind.lowered_for,))
         compiled = lowered.compile(options or None)
-        found = _registers(assembler, kind.architecture, folder) if assembler else None
-    registers, spilled = found or (None, None)
+        usage = _registers(assembler, kind.architecture, folder) if assembler else None
+    registers, spilled = usage or (None, None)
     return replace(_estimate(target, compiled), registers=registers, spilled=spilled)
 
 
@@ -217,10 +213,10 @@ def _estimate(target: str, compiled: Any) -> Estimate:
 def _assembler() -> Path | None:
     """NVIDIA's assembler, where the package of its compiler is installed."""
     try:
-        found = importlib.util.find_spec("nvidia.cuda_nvcc")
+        spec = importlib.util.find_spec("nvidia.cuda_nvcc")
     except ModuleNotFoundError:
         return None
-    places = found.submodule_search_locations if found is not None else None
+    places = spec.submodule_search_locations if spec is not None else None
     paths = [Path(place) / "bin" / "ptxas" for place in places or ()]
     return next((path for path in paths if path.exists()), None)
 
@@ -273,10 +269,10 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
     lines: dict[str, list[str]] = {}
     entry, name = "", ""
     for line in text.splitlines():
-        if found := _COMPUTATION.match(line):
-            name = found[2]
+        if head := _COMPUTATION.match(line):
+            name = head[2]
             lines[name] = []
-            entry = name if found[1] else entry
+            entry = name if head[1] else entry
         elif name:
             lines[name].append(line)
     kernels, cycles, known, unknown = 0, 0, False, False
@@ -285,10 +281,10 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
     while stack:
         name, times = stack.pop()
         for line in lines.get(name, ()):
-            found = _INSTRUCTION.match(line)
-            if found is None or found[1] in FREE:
+            instruction = _INSTRUCTION.match(line)
+            if instruction is None or instruction[1] in FREE:
                 continue
-            op = found[1]
+            op = instruction[1]
             if op in ("while", "conditional", "call"):
                 inner = [n.strip().lstrip("%") for part in _BODIES.findall(line) for n in part.split(",")]
                 stack += [(n, times * (_trips(line, lines) if op == "while" else 1)) for n in inner]
@@ -332,10 +328,10 @@ def bytes_of_kernels(text: str) -> int | None:
     sizes: dict[str, int] = {}
     total = 0
     for line in inside:
-        found = _NAMED.match(line)
-        if found is None:
+        instruction = _NAMED.match(line)
+        if instruction is None:
             continue
-        name, shape, op, rest = found.groups()
+        name, shape, op, rest = instruction.groups()
         sizes[name] = sum(_size(element, extents) for element, extents in _SHAPE.findall(shape))
         if op in ("while", "call", "conditional"):
             return None

@@ -28,7 +28,7 @@ from tensorir.analysis.annotations import Annotations, annotated
 from tensorir.binding.calls import tables_of
 from tensorir.integers.dims import Dims
 from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Call, Fencil, Var
+from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, TensorType
 from tensorir.ir.typing_of_elements import neighbour_source
@@ -75,9 +75,9 @@ def remembering(traced: Callable[..., Any]) -> Callable[..., Any]:
     def run(*arguments: Any) -> Any:
         with asked() as heard:
             ask(remembered)
-            found = traced(*arguments)
+            outputs = traced(*arguments)
         remembered.update(heard)
-        return found
+        return outputs
 
     return run
 
@@ -192,22 +192,22 @@ class Executable:
     """Output buffers that nobody holds: the next call whose results are copied writes into them."""
 
     def __post_init__(self) -> None:
-        self.prints = any(isinstance(e, Call) and e.op == "print" for e in postorder(*values(self.fencil.closures)))
+        nodes = list(postorder(*values(self.fencil.closures)))
+        self.prints = any(isinstance(e, Call) and e.op == "print" for e in nodes)
         self._unordered: Executable | None = None
         self.reads = frozenset(p.name for p in self.fencil.inputs)
         self.members = [(p.name, len(p.type.leaves)) for p in self.fencil.results]
         """The results, and how many arrays each is: asked for in every call."""
         self.empty = any(not p.type.dims.size for p in self.fencil.results)
-        leaves = [(t.dims.size, s) for t in _types(self.fencil) for s in t.leaves]
+        types = [p.type for p in self.fencil.params] + [n.type for n in nodes if isinstance(n.type, TensorType)]
+        leaves = [(t.dims.size, s) for t in types for s in t.leaves]
         self.wide = any(s.bits == 64 for _, s in leaves)
         self.largest = max((size * DTYPES[s].itemsize for size, s in leaves), default=0)
         """Bytes of the largest array."""
         self.prepared = self._tables(inverted=False)
         """Tables as calls of their own read them: nobody differentiates those."""
         self.constants = on_device(dict(self.bound))
-        self.materialises = any(
-            isinstance(e, Call) and e.op == "materialise" for e in postorder(*values(self.fencil.closures))
-        )
+        self.materialises = any(isinstance(e, Call) and e.op == "materialise" for e in nodes)
 
     @cached_property
     def differentiable(self) -> dict[str, Prepared]:
@@ -216,7 +216,8 @@ class Executable:
 
     def _tables(self, inverted: bool) -> dict[str, Prepared]:
         inside = {n: interval for n, (_, interval) in tables_of(self.fencil).items() if n in self.bound}
-        tables = {n: _slots_last(self.fencil[n], self.bound[n][0]) for n in inside}
+        axes = {n: t.dims.names.index(neighbour_source(t)[0]) for n in inside if (t := self.fencil[n].type)}
+        tables = {n: np.moveaxis(self.bound[n][0], axis, -1) for n, axis in axes.items()}
         return on_device({n: prepare(table, inside[n], inverted) for n, table in tables.items()})
 
     @property
@@ -262,14 +263,14 @@ class Executable:
         """XLA's options for this program, which only hold where it is compiled by itself."""
         if self.options.platform != "cpu":
             return None
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         sums = self.sums_as_loops and "sums_as_loops" not in self.options.without and not self.in_kernels
         if self.materialises or self.fencil.buffers or sums:
-            found.update(BARRIERS_STAY)
+            options.update(BARRIERS_STAY)
         if sums:
             # sums of stencil expressions: 2.6 times as fast without this fusion
-            found["xla_cpu_experimental_ynn_fusion_type"] = ""
-        return found or None
+            options["xla_cpu_experimental_ynn_fusion_type"] = ""
+        return options or None
 
     @cached_property
     def sums_as_loops(self) -> bool:
@@ -312,8 +313,8 @@ class Executable:
         flat, structure = jax.tree_util.tree_flatten((arrays, prepared))
 
         def function(*flat: Any) -> list[Any]:
-            given, tables = jax.tree_util.tree_unflatten(structure, flat)
-            outputs, failures = self._program(given, tables, native)
+            arrays, tables = jax.tree_util.tree_unflatten(structure, flat)
+            outputs, failures = self._program(arrays, tables, native)
             return [*(leaf for p in self.fencil.results for leaf in outputs[p.name]), *failures]
 
         closed = jax.make_jaxpr(function)(*flat)
@@ -322,9 +323,9 @@ class Executable:
             self.parts = None
             if "scan" in self.operations or not self.is_stencil:
                 return self._program(arrays, prepared)
-        found = bound(closed, flat, native)
+        results = bound(closed, flat, native)
         count = sum(n for _, n in self.members)
-        return self.named(found[:count]), found[count:]
+        return self.named(results[:count]), results[count:]
 
     def _pays(self, parts: Parts | None) -> bool:
         """Kernels on CPUs are faster than XLA: there are any, and no scan is left that would run in blocks."""
@@ -444,22 +445,9 @@ def _is_stencil(fencil: Fencil, functions: frozenset[str] = frozenset(), tables:
     )
 
 
-def _types(fencil: Fencil) -> list[TensorType]:
-    nodes = postorder(*values(fencil.closures))
-    return [p.type for p in fencil.params] + [n.type for n in nodes if isinstance(n.type, TensorType)]
-
-
 def on_device(arrays: Any) -> Any:
     """Constants as concrete arrays of the device, so that no call copies them; also within somebody's trace."""
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
-        return jax.tree_util.tree_map(_put, arrays)
-
-
-def _put(array: Any) -> jax.Array:
     # `jax.numpy.asarray` compiles a program per shape, and `device_put` may share memory with what it is given
-    return jax.device_put(np.array(array)) if isinstance(array, np.ndarray) else jax.numpy.asarray(array)
-
-
-def _slots_last(param: Var, table: np.ndarray) -> np.ndarray:
-    tag, _ = neighbour_source(param.type)
-    return np.moveaxis(table, param.type.dims.names.index(tag), -1)
+    put = lambda a: jax.device_put(np.array(a)) if isinstance(a, np.ndarray) else jax.numpy.asarray(a)
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True):
+        return jax.tree_util.tree_map(put, arrays)

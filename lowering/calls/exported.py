@@ -32,34 +32,34 @@ class Loaded:
     def __call__(self, **arrays: Any) -> dict[str, Any]:
         for name in arrays.keys() - self.parameters.keys():
             raise refuse("N01", f"the program has no parameter '{name}'.", did_you_mean(name, list(self.parameters)))
-        given: dict[str, tuple[Any, ...]] = {}
+        arguments: dict[str, tuple[Any, ...]] = {}
         for name, shapes in self.parameters.items():
             if name not in arrays:
                 raise refuse("A11", f"'{name}' is not given: it is read.", f"pass {name}=.")
             value = arrays[name]
-            given[name] = tuple(value) if isinstance(value, tuple) else (value,)
-            if len(given[name]) != len(shapes):
-                raise refuse("A03", f"'{name}' has {len(given[name])} arrays, and {len(shapes)} were exported.")
-            for leaf, shape in zip(given[name], shapes, strict=True):
+            arguments[name] = tuple(value) if isinstance(value, tuple) else (value,)
+            if len(arguments[name]) != len(shapes):
+                raise refuse("A03", f"'{name}' has {len(arguments[name])} arrays, and {len(shapes)} were exported.")
+            for leaf, shape in zip(arguments[name], shapes, strict=True):
                 if not _fits(np.shape(leaf), shape.shape) or np.result_type(leaf) != shape.dtype:
                     message = f"'{name}' is {np.result_type(leaf)}{list(np.shape(leaf))}"
                     raise refuse("A03", f"{message}, and {shape.dtype}{list(shape.shape)} was exported.", "convert it.")
-        found: Any = self._called(given)
-        outputs, failures = found if isinstance(found, tuple) else (found, [])
+        results: Any = self._called(arguments)
+        outputs, failures = results if isinstance(results, tuple) else (results, [])
         if any(int(np.asarray(failure)[0]) >= 0 for failure in failures):
             raise refuse("R05", "a check of the exported program failed.", "run it where its source is, for the place.")
         return {name: leaves if len(leaves) > 1 else leaves[0] for name, leaves in outputs.items()}
 
-    def _called(self, given: dict[str, tuple[Any, ...]]) -> Any:
+    def _called(self, arguments: dict[str, tuple[Any, ...]]) -> Any:
         with jax.enable_x64(True):
             try:
-                return self.exported.call(given)
+                return self.exported.call(arguments)
             except ValueError as wrong:
                 if all(isinstance(n, int) for some in self.parameters.values() for s in some for n in s.shape):
                     raise
-                told = ", ".join(f"{n} {list(np.shape(a))}" for n, leaves in given.items() for a in leaves)
+                shapes = ", ".join(f"{n} {list(np.shape(a))}" for n, leaves in arguments.items() for a in leaves)
                 hint = "sizes that were exported are the same in all arrays, and have bounds."
-                raise refuse("A03", f"the program was exported for no such arrays: {told}.", hint) from wrong
+                raise refuse("A03", f"the program was exported for no such arrays: {shapes}.", hint) from wrong
 
     def __repr__(self) -> str:
         names = ", ".join(

@@ -13,9 +13,8 @@ import jax
 
 from lowering.calls import executable
 from lowering.calls.executable import Executable, Options
-from lowering.context import Chosen
 from lowering.gradients import checkpointed_loop
-from lowering.kernels import custom_calls, equations, native, regions, stages, sweeps, told
+from lowering.kernels import custom_calls, equations, native, regions, reports_of, stages, sweeps
 from lowering.raising import NAMES, RULES, contractions, reductions
 from lowering.raising.windows import MOST_POINTS
 from lowering.rules import folds, indirect, neighbours, structure
@@ -198,7 +197,7 @@ def changes_gradients(name: str) -> bool:
 
 def ways_of(
     call: Callable[[Options, Mapping[str, Any]], Callable[..., Any]], options: Options, names: Iterable[str],
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
 ) -> dict[str, Callable[[], Any]]:  # fmt: skip
     """A call as it is and without each choice of a name; gradients as well, where there are choices of those.
 
@@ -206,9 +205,9 @@ def ways_of(
     differentiated are the floats among the arrays; without any, choices of gradients are not measured.
     """
     options = replace(options, donate=())
-    ways: dict[str, Callable[[], Any]] = {"": call(options, given)}
-    floats = {n: a for n, a in given.items() if isinstance(a, jax.Array) and a.dtype.kind in "fV"}
-    fixed = {n: a for n, a in given.items() if n not in floats}
+    ways: dict[str, Callable[[], Any]] = {"": call(options, arguments)}
+    floats = {n: a for n, a in arguments.items() if isinstance(a, jax.Array) and a.dtype.kind in "fV"}
+    fixed = {n: a for n, a in arguments.items() if n not in floats}
 
     def gradient(options: Options) -> Callable[[], Any]:
         function = call(options, fixed)
@@ -228,7 +227,7 @@ def ways_of(
     for name in names:
         off = switched_off(options, [name])
         if not changes_gradients(name):
-            ways[name] = call(off, given)
+            ways[name] = call(off, arguments)
         elif floats:
             ways.setdefault(GRADIENT, gradient(options))
             ways[name] = gradient(off)
@@ -248,7 +247,7 @@ def planned(
     options, fencil, source = executable.options, executable.fencil, stages.source
     decisions = [d for stage in stages for d in stage.decided()]
     decisions += _lowered(executable)
-    own = predicted(fencil, options.without)
+    prediction = predicted(fencil, options.without)
     comparisons: dict[str, Comparison] = {}
     measured = measured or {}
     base = measured.get("")
@@ -258,29 +257,25 @@ def planned(
         took, gradient = measured.get(name), changes_gradients(name)
         beside = measured.get(GRADIENT) if gradient else base
         comparisons[name] = Comparison(
-            without if without != own.total else None,
+            without if without != prediction.total else None,
             median(took) if took else None,
             median(b / a for a, b in zip(beside, took, strict=True)) if beside and took else None,
             gradient,
         )
     kept = {s.name.partition("(")[0] for s in stages}
+    native = executable.parts is not None and options.platform == "cpu"
     return Plan(
-        source.name, options.platform, tuple(decisions), own,
+        source.name, options.platform, tuple(decisions), prediction,
         Memory(
             sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results),
             # what kernels on CPUs hand on is in caches
-            own.temporaries if not _in_native(executable) else
+            prediction.temporaries if not native else
             sum(d.bytes for d in decisions if d.name == "native_kernels"),
         ),
         comparisons, median(base) if base else None,
         tuple(p.name() for p in options.passes if p.name() not in kept),
         tuple(t for p in options.passes for t in p.thresholds()) + THRESHOLDS,
     )  # fmt: skip
-
-
-def _in_native(executable: Executable) -> bool:
-    """Scans are kernels on CPUs."""
-    return executable.parts is not None and executable.options.platform == "cpu"
 
 
 def _lowered(executable: Executable) -> list[Decision]:
@@ -291,7 +286,8 @@ def _lowered(executable: Executable) -> list[Decision]:
         Decision(name, shortened(node), places.of(node), True, says[name].rstrip("."), span=node.span)
         for name, node in executable.fired
     ]
-    rows += [_chosen(one, places) for one in executable.chosen]
+    for c in executable.chosen:
+        rows.append(replace(_row(c.name, c.taken, c.value, places.of(c.node), c.bytes), span=c.node.span))
     for name, table in executable.differentiable.items():
         size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
         rows.append(_row("inverse_tables", bool(table.readers), padding_of(table), f"table {name}", size))
@@ -310,14 +306,9 @@ def _regions(executable: Executable) -> list[Decision]:
         has = "scan" in executable.operations if native else options.platform == "gpu"
         untaken = has and (options.numerics == "exact" or native)
         return [_row("native_kernels" if native else "kernels", False, 0, "whole program")] if untaken else []
-    regions = [t for t in told(executable.parts, executable.leaves) if t.taken or not native]
+    regions = [t for t in reports_of(executable.parts, executable.leaves) if t.taken or not native]
     name = "native_kernels" if native else "kernels"
     return [Decision(name, t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
-
-
-def _chosen(one: Chosen, places: Places) -> Decision:
-    row = _row(one.name, one.taken, one.value, places.of(one.node), one.bytes)
-    return replace(row, span=one.node.span)
 
 
 def _row(name: str, taken: bool, value: float, where: str, size: int = 0) -> Decision:

@@ -62,11 +62,11 @@ def shared(function: Callable[..., Any], *arguments: Any, donate: bool = False) 
     if places:
         outside = [jnp.asarray(closed.consts[k]) for k in places]
 
-        def with_outside(*given: Any) -> Any:
+        def with_outside(*operands: Any) -> Any:
             constants = list(closed.consts)
-            for k, x in zip(places, given[-1], strict=True):
+            for k, x in zip(places, operands[-1], strict=True):
                 constants[k] = x
-            flat = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*jax.tree_util.tree_leaves(given[:-1]))
+            flat = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*jax.tree_util.tree_leaves(operands[:-1]))
             return results.unflatten(flat)
 
         traced = jax.jit(with_outside, donate_argnums=donated, keep_unused=True).trace(*arguments, outside)
@@ -81,4 +81,4 @@ def shared(function: Callable[..., Any], *arguments: Any, donate: bool = False) 
     # callbacks are told apart by a number alone
     key: Any = object() if "callback" in text else (digest.digest(), lowered.in_tree, results)
     compiled = PROGRAMS.of(key, lambda: lowered.compile(compiler_options=options))
-    return (lambda *given: compiled(*given, outside)) if places else compiled
+    return (lambda *operands: compiled(*operands, outside)) if places else compiled

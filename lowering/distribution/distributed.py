@@ -160,7 +160,7 @@ class Dealt:
     """
 
     def __init__(self, step: Step, ready: PreparedCall) -> None:
-        self.step, self._given = step, {p.name: ready.arrays[p.name] for p in step.reads}
+        self.step, self._arguments = step, {p.name: ready.arrays[p.name] for p in step.reads}
         with jax.enable_x64(True):
             self.fields: dict[str, tuple[Any, ...]] = step.placed(ready.arrays)
 
@@ -174,24 +174,24 @@ class Dealt:
         if inside_trace([a.data for some in now.values() for a in some]):
             refuse_narrow(step, step.program.name)
             # what other processes have a part of is no constant of a trace
-            fields = step.given(self._given) if step.shared else self.fields
+            fields = step.padded_arrays(self._arguments) if step.shared else self.fields
             outputs, failures = step.run_inside({**fields, **_without_padding(now)})
             outputs = checked(outputs, failures, step.checks)
-            return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
-        with jax.enable_x64(True):
-            outputs, failures = step.run({**self.fields, **_without_padding(now)})
-            raise_failures(failures, step.checks)
-            return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
+        else:
+            with jax.enable_x64(True):
+                outputs, failures = step.run({**self.fields, **_without_padding(now)})
+                raise_failures(failures, step.checks)
+        return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
 
     def whole(self, /, **arrays: Any) -> dict[str, Any]:
         """Arrays that lie on the devices, by the parameters that they are like, in the order of the caller."""
-        found: dict[str, Any] = {}
+        gathered: dict[str, Any] = {}
         with jax.enable_x64(True):
             for name, value in arrays.items():
                 param = self._like(name)
-                made = [a.whole for a in self._leaves(param, value)]
-                found[name] = nested(param.type.element, [on_host(a) if concrete(a) else a for a in made])
-        return found
+                leaves = [a.whole for a in self._leaves(param, value)]
+                gathered[name] = nested(param.type.element, [on_host(a) if concrete(a) else a for a in leaves])
+        return gathered
 
     def _handed_out(self, param: Var, leaves: Iterable[Any]) -> Any:
         dealt = (DealtArray(a, self.step, param.type.dims) for a in leaves)
@@ -213,8 +213,8 @@ class Dealt:
         leaves = jax.tree_util.tree_leaves(value, is_leaf=lambda x: isinstance(x, DealtArray))
         for leaf in leaves:
             if not DealtArray(None, self.step, param.type.dims).lies_as(leaf):
-                told = f"'{param.name}' of the shape {np.shape(leaf)} does not lie on the devices"
-                message = f"{told} as what is dealt out does."
+                subject = f"'{param.name}' of the shape {np.shape(leaf)}"
+                message = f"{subject} does not lie on the devices as what is dealt out does."
                 raise refuse("D16", message, "begin with what was dealt out: d.dealt(...)[name].")
         return tuple(leaves)
 
@@ -246,7 +246,7 @@ class DistributedCall:
     step: Step
     tables: Tables
     bound: Mapping[str, Any]
-    given: Mapping[str, tuple[Any, ...]]
+    arguments: Mapping[str, tuple[Any, ...]]
     results: Mapping[str, tuple[Any, ...]]
 
 
@@ -255,9 +255,9 @@ CALLS: ContextVar[list[DistributedCall] | None] = ContextVar("calls of distribut
 
 
 @contextmanager
-def calls_of(found: list[DistributedCall] | None) -> Iterator[None]:
+def calls_of(calls: list[DistributedCall] | None) -> Iterator[None]:
     """The calls that are made in here go to a list, and are not looked at for what their checks find."""
-    token = CALLS.set(found)
+    token = CALLS.set(calls)
     try:
         yield
     finally:
@@ -354,15 +354,15 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> Roun
     def traced(state: Any) -> Any:
         before[:] = jax.tree_util.tree_leaves(state)
         after[:] = jax.tree_util.tree_leaves(step(state))
-        return [call.given for call in calls]
+        return [call.arguments for call in calls]
 
     with calls_of(calls):
         closed = jax.make_jaxpr(traced)(state)
     alone = len(calls) == len(closed.jaxpr.eqns) == 1
     call = _of_single_results(_with_constants(calls[0], closed)) if alone else None
     feedback = None if call is None else _feedback(call, before, after)
-    made = None if call is None or feedback is None or several == 1 else chained(call.program, feedback, several)
-    if several > 1 and made is None:
+    chain = None if call is None or feedback is None or several == 1 else chained(call.program, feedback, several)
+    if several > 1 and chain is None:
         name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
         message = f"{name} takes {several} steps at once, and the step of the time loop is no call of it alone."
         raise refuse("D09", message, "return its results as the next state, or leave out halo_steps.")
@@ -370,24 +370,24 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> Roun
         return Rounds(((step, n),))
     slots = state_variables(call.program, feedback)
     layout = None if slots is None else Layout(call.step, {k: v.type.dims for k, v in slots.items()})
-    together = None if made is None else call.owner.step(made.program, call.tables, call.bound)
+    together = None if chain is None else call.owner.step(chain.program, call.tables, call.bound)
     if layout is not None and together is not None and not layout.is_of(together):
         layout = None
     single = _advancing(call.step, call, feedback, feedback, layout)
-    if made is None or together is None:
+    if chain is None or together is None:
         return Rounds(((single, n),), layout)
-    return Rounds(((_advancing(together, call, feedback, made, layout), n // several), (single, n % several)), layout)
+    return Rounds(((_advancing(together, call, feedback, chain, layout), n // several), (single, n % several)), layout)
 
 
 def _with_constants(call: DistributedCall, closed: ClosedJaxpr) -> DistributedCall:
     """A call with the arrays themselves, where the trace of the step, which gave its arguments, has constants."""
     constants: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    leaves, structure = jax.tree_util.tree_flatten(call.given)
-    given = [
+    leaves, structure = jax.tree_util.tree_flatten(call.arguments)
+    arguments = [
         v.val if isinstance(v, Literal) else constants.get(v, x)
         for v, x in zip(closed.jaxpr.outvars, leaves, strict=True)
     ]
-    return replace(call, given=jax.tree_util.tree_unflatten(structure, given))
+    return replace(call, arguments=jax.tree_util.tree_unflatten(structure, arguments))
 
 
 def _of_single_results(call: DistributedCall) -> DistributedCall:
@@ -395,10 +395,10 @@ def _of_single_results(call: DistributedCall) -> DistributedCall:
     if all(len(leaves) == 1 for leaves in call.results.values()):
         return call
     program, names = single_results(call.program)
-    results = {n: (x,) for name, own in names.items() for n, x in zip(own, call.results[name], strict=True)}
+    results = {n: (x,) for name, singles in names.items() for n, x in zip(singles, call.results[name], strict=True)}
     step = call.owner.step(program, call.tables, call.bound)
-    given = {p.name: call.given[p.name] for p in step.reads}
-    return replace(call, program=program, step=step, given=given, results=results)
+    arguments = {p.name: call.arguments[p.name] for p in step.reads}
+    return replace(call, program=program, step=step, arguments=arguments, results=results)
 
 
 def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
@@ -409,17 +409,10 @@ def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]
     if any(f is None for f in following) or len(after) != len(before):
         return None
     # parameters that are tuples are several arrays, and are not chained
-    if any(id(a) in place for leaves in call.given.values() if len(leaves) > 1 for a in leaves):
+    if any(id(a) in place for leaves in call.arguments.values() if len(leaves) > 1 for a in leaves):
         return None
-    reads = {name: place[id(leaves[0])] for name, leaves in call.given.items() if id(leaves[0]) in place}
+    reads = {name: place[id(leaves[0])] for name, leaves in call.arguments.items() if id(leaves[0]) in place}
     return Feedback(reads, tuple(f for f in following if f is not None))
-
-
-def _sent(step: Step, call: DistributedCall, feedback: Feedback) -> set[str]:
-    """The fields that devices send each other though no step writes them; of a mesh, those that are bound are not."""
-    if step.exchange.mesh is not None or step.fixed.arrays:
-        return set()
-    return {m.field for m in step.exchange.messages if m.field in call.given and m.field not in feedback.reads}
 
 
 def _advancing(
@@ -429,19 +422,21 @@ def _advancing(
     # where their types name axes of the mesh, JAX cannot add up their cotangents within a loop
     constant = {
         name: tuple([left_to_xla(jax.numpy.asarray(x), step.mesh) for x in leaves])
-        for name, leaves in call.given.items()
+        for name, leaves in call.arguments.items()
         if name not in feedback.reads
     }
-    sent = _sent(step, call, feedback)
+    # what devices send each other though no step writes it; of a mesh, what is bound they do not
+    held = step.exchange.mesh is not None or bool(step.fixed.arrays)
+    sent = set[str]() if held else {m.field for m in step.exchange.messages if m.field in constant}
     views = step.with_halos_of({name: constant[name] for name in sent}) if sent else {}
-    own = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}
-    fields = {} if layout is None else step.given(own)
+    unsent = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}
+    fields = {} if layout is None else step.padded_arrays(unsent)
 
     def advance(state: Any) -> Any:
         leaves, structure = jax.tree_util.tree_flatten(state)
         read = {name: (leaves[k],) for name, k in taken.reads.items()}
         if layout is None:
-            outputs, failures = step.traced({**own, **read}, views)
+            outputs, failures = step.traced({**unsent, **read}, views)
         else:
             outputs, failures = step.run_inside({**fields, **read}, views)
             if step.local.mesh is not None:
@@ -476,7 +471,7 @@ class Distributed:
         self.halo_steps: int = self.options.pop("halo_steps", 1)
         """How many steps of a time loop an exchange is for."""
         self.owners = owners
-        self._told = False
+        self._warned = False
         self.steps: RecentCache[Any, tuple[Any, Step]] = RecentCache("distributed programs", SIZES)
         self.quick: RecentCache[Any, Step] = RecentCache("calls of distributed programs", SIZES)
         """The steps of calls that need no conversion and no look at numbers, by the kinds and places of arguments."""
@@ -486,7 +481,7 @@ class Distributed:
             return self._on_dataset(datasets, arguments)
         if ALONE.get():
             return compile(self.program, numerics=self.options.get("numerics", "fast"))(**arguments)
-        key = _places(arguments)
+        key = _call_key(arguments)
         if key is not None and (known := self.quick.get(key)) is not None:
             return self._again(known, arguments)
         ready = prepare_call(self.program, arguments, concrete, by_block=not tracing())
@@ -532,32 +527,31 @@ class Distributed:
 
     def _traced(self, step: Step, ready: PreparedCall) -> Any:
         refuse_narrow(step, self.program.name)
-        given = {p.name: ready.arrays[p.name] for p in step.reads}
-        outputs, failures = step.traced(given)
+        arguments = {p.name: ready.arrays[p.name] for p in step.reads}
+        outputs, failures = step.traced(arguments)
         if (calls := CALLS.get()) is None:
             return checked(outputs, failures, step.checks)
         tables = Tables.of(ready.fencil, ready.arrays, ready.holes)
-        calls.append(DistributedCall(self, ready.fencil, step, tables, ready.bound.constants, given, outputs))
+        calls.append(DistributedCall(self, ready.fencil, step, tables, ready.bound.constants, arguments, outputs))
         return outputs
 
     def _now(self, step: Step, ready: PreparedCall) -> Any:
-        if not self._told and (moved := step.elsewhere(ready.arrays)):
-            self._told = True
+        if not self._warned and (moved := step.elsewhere(ready.arrays)):
+            self._warned = True
             _LOG.debug("%s: moved to its blocks before each call: %s", self.program.name, ", ".join(moved))
         with jax.enable_x64(True):
             outputs, failures = step.run(step.placed(ready.arrays))
             raise_failures(failures, step.checks)
             results = step.taken(outputs)
-        given = (a for some in ready.arrays.values() for a in some)
-        if step.shared and not any(isinstance(a, (jax.Array, Unread)) for a in given):
+        arrays = (a for some in ready.arrays.values() for a in some)
+        if step.shared and not any(isinstance(a, (jax.Array, Unread)) for a in arrays):
             return {n: tuple(map(on_host, leaves)) for n, leaves in results.items()}
         return results
 
     def _on_dataset(self, datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
         import xarray as xr
 
-        given = with_variables(self.program.program, datasets, arguments, "d")
-        return xr.Dataset(self(**given))
+        return xr.Dataset(self(**with_variables(self.program.program, datasets, arguments, "d")))
 
     def _at(self, sizes: Mapping[str, int]) -> Step:
         bound = self.program
@@ -567,11 +561,11 @@ class Distributed:
         assert isinstance(program, Fencil)
         return self.step(program, Tables.of(program, constants, bound.holes), constants)
 
-    def step_of(self, /, **given: Any) -> Step:
+    def step_of(self, /, **arguments: Any) -> Step:
         """The step for the arguments of a call, or for sizes by name."""
-        if set(given) <= set(self.program.size_names):
-            return self._at(given)
-        return self._ready(prepare_call(self.program, given, concrete, by_block=True))
+        if set(arguments) <= set(self.program.size_names):
+            return self._at(arguments)
+        return self._ready(prepare_call(self.program, arguments, concrete, by_block=True))
 
     def dealt(self, /, **arguments: Any) -> Dealt:
         """The arguments of a call on their devices, where a loop over steps keeps them.
@@ -581,19 +575,19 @@ class Distributed:
         ready = prepare_call(self.program, arguments, concrete, by_block=True)
         return Dealt(self._ready(ready), ready)
 
-    def plan(self, /, **given: Any) -> DistributionPlan:
+    def plan(self, /, **arguments: Any) -> DistributionPlan:
         """Who sends what to whom before a step, for the arguments of a call or for sizes by name."""
-        step = self.step_of(**given)
+        step = self.step_of(**arguments)
         return DistributionPlan(step.local, step.exchange)
 
-    def hlo(self, /, **given: Any) -> str:
+    def hlo(self, /, **arguments: Any) -> str:
         """XLA's optimised text of a step, on arrays whose blocks lie where they belong; given what `plan` is."""
-        step = self.step_of(**given)
+        step = self.step_of(**arguments)
         with jax.enable_x64(True):
             return step.run.lower(step.shapes()).compile().as_text()
 
 
-def _places(arguments: Mapping[str, Any]) -> Any:
+def _call_key(arguments: Mapping[str, Any]) -> Any:
     """The key of a call by names, shapes, types and places of its arrays; None where some are no arrays on devices."""
     if tracing() or not all(isinstance(a, jax.Array) for a in arguments.values()):
         return None
@@ -635,8 +629,8 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     Dims that a partition has go along one axis together, dealt out by their owners.
     """
     if not isinstance(mesh, Mesh):
-        told = f"{article(type(mesh).__name__)} is no mesh of devices."
-        raise refuse("D06", told, 'make one: jax.make_mesh((2, 2), ("px", "py")).')
+        message = f"{article(type(mesh).__name__)} is no mesh of devices."
+        raise refuse("D06", message, 'make one: jax.make_mesh((2, 2), ("px", "py")).')
     steps = options.get("halo_steps", 1)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise refuse("D09", f"halo_steps is {steps!r}, which is no number of steps.", "give 1 or more.")
@@ -657,7 +651,7 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
         options, program = {**kept, **options}, program.engine.program
     if hasattr(program, "compiled_by"):  # a lifted function, which has a program for each set of sizes
         options["partition"] = partition
-        return program.compiled_by(lambda fencil, **told: distribute(fencil, mesh, axes, **{**told, **options}))
+        return program.compiled_by(lambda fencil, **facts: distribute(fencil, mesh, axes, **{**facts, **options}))
     if hasattr(program, "distributed_by"):  # a recorded step, which has several programs
         check_dims("the step", dict.fromkeys(d for one in program.domains.values() for d in one.names), axes)
 

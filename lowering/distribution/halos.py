@@ -35,11 +35,11 @@ MeshLeaves = tuple[jax.Array, ...]
 
 def lists_of(plan: MeshExchange) -> dict[str, np.ndarray[Any, Any]]:
     """The lists of the plan by device: arrays device by device, by names that no field has."""
-    found: dict[str, np.ndarray[Any, Any]] = {}
+    lists: dict[str, np.ndarray[Any, Any]] = {}
     for k, layer in enumerate(plan.layers):
-        found.update({_send(k, r): table.reshape(-1) for r, table in enumerate(layer.send)})
-        found[_receive(k)] = layer.receive.reshape(-1)
-    return found
+        lists.update({_send(k, r): table.reshape(-1) for r, table in enumerate(layer.send)})
+        lists[_receive(k)] = layer.receive.reshape(-1)
+    return lists
 
 
 def _send(layer: int, step: int) -> str:
@@ -86,7 +86,7 @@ def _points_exchanged(
     sent: Mapping[tuple[str, int], jax.Array], plan: MeshExchange, step: int
 ) -> dict[tuple[str, int], jax.Array]:
     """The points that every device receives in a round, one collective for each element type."""
-    found: dict[tuple[str, int], jax.Array] = {}
+    received: dict[tuple[str, int], jax.Array] = {}
     lines = plan.parts if plan.all_to_all else 1
     collective: Callable[[jax.Array], jax.Array] = (
         (lambda x: lax.all_to_all(x, plan.axis, 0, 0, tiled=True))
@@ -100,9 +100,9 @@ def _points_exchanged(
         begin = 0
         for key, x in some.items():
             width = x.size // lines
-            found[key] = lax.reshape(lax.slice_in_dim(came, begin, begin + width, axis=1), x.shape)
+            received[key] = lax.reshape(lax.slice_in_dim(came, begin, begin + width, axis=1), x.shape)
             begin += width
-    return found
+    return received
 
 
 def _rows(x: jax.Array, places: jax.Array, axis: int) -> jax.Array:
@@ -174,8 +174,8 @@ class Surrounded:
         values = self._joined(phases, dims.with_interval(last.dim, wide))
         for piece, x, _ in moving:
             rows = Interval(0, piece.width)
-            own = part_of(x, self._having(phases - 1).with_interval(last.dim, rows), dims.with_interval(last.dim, rows))
-            values = _put(values, own, piece, axis, last.axis, box.start - wide.start)
+            have, want = (some.with_interval(last.dim, rows) for some in (self._having(phases - 1), dims))
+            values = _put(values, part_of(x, have, want), piece, axis, last.axis, box.start - wide.start)
         return part_of(values, dims.with_interval(last.dim, wide), dims)
 
     @property
@@ -224,20 +224,17 @@ def with_halos(blocks: Mapping[str, Leaves], local: Localised, plan: Exchange) -
     around: Surroundings = as_they_are({n: blocks[n] for n, v in views.items() if v.field.name in plan.held}, views)
     for name, v in views.items():
         if name not in around:
-            own = Dims(tuple((d, _own(local, d, i)) for d, i in v.param.type.dims.items))
-            box = own.replaced(v.param.type.dims.without(*subdomains_of(local.parts)))
-            around[name] = tuple(Surrounded(x, own, box) for x in blocks[v.field.name])
+            # of a block its points, and not those that the view has beside them
+            dims = v.param.type.dims
+            have = Dims(tuple((d, Interval(0, local.parts[d].size) if d in local.parts else i) for d, i in dims.items))
+            box = have.replaced(dims.without(*subdomains_of(local.parts)))
+            around[name] = tuple(Surrounded(x, have, box) for x in blocks[v.field.name])
     for phase in plan.phases:
         around = _exchanged(around, phase)
     if plan.mesh is None:
         return around
     arrays = with_mesh_halos({n: tuple(x.whole for x in some) for n, some in around.items()}, views, plan.mesh, blocks)
     return as_they_are(arrays, views)
-
-
-def _own(local: Localised, dim: str, points: Interval) -> Interval:
-    """The points of a block along a dim, of those that a view has."""
-    return Interval(0, local.parts[dim].size) if dim in local.parts else points
 
 
 def as_they_are(arrays: Mapping[str, Leaves], views: Mapping[str, View]) -> Surroundings:
@@ -285,12 +282,12 @@ def _permuted(views: Surroundings, one: Round, phase: Phase) -> list[Leaves]:
 def _taken(array: Surrounded, piece: Piece, dim: str, mesh_axis: str) -> jax.Array:
     """The part of its block that a device sends."""
     points, axis = Interval(min(piece.send), max(piece.send) + piece.width), array.have.names.index(dim)
-    own = points & array.have[dim]
-    sent = array.on(array.reached.with_interval(dim, own))
+    held = points & array.have[dim]
+    sent = array.on(array.reached.with_interval(dim, held))
     if piece.fixed:
         return sent
     # blocks at the end have fewer points, and a slice that would leave the block begins elsewhere
-    sides = [(0, points.stop - own.stop if k == axis else 0, 0) for k in range(sent.ndim)]
+    sides = [(0, points.stop - held.stop if k == axis else 0, 0) for k in range(sent.ndim)]
     wide = lax.pad(sent, lax.full((), 0, sent.dtype), sides)
     start = lax.sub(of_this_device(piece.send, mesh_axis), np.int32(points.start))
     return lax.dynamic_slice_in_dim(wide, start, piece.width, axis)
@@ -355,8 +352,8 @@ NO_TABLES = Tables()
 
 def digest(array: Array) -> str:
     """A digest of an array."""
-    told = f"{array.dtype} {array.shape}".encode()
-    return hashlib.sha256(told + np.ascontiguousarray(array).tobytes()).hexdigest()
+    header = f"{array.dtype} {array.shape}".encode()
+    return hashlib.sha256(header + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
 def known_tables(
@@ -394,18 +391,18 @@ class Fixed:
         """Lists that a local program and its exchange read, and the fields that are held; nothing without a mesh."""
         if local.mesh is None or plan is None:
             return cls({}, {}, {})
-        found = lists_of(plan)
+        lists = lists_of(plan)
         for dim, place in local.positions.items():
             if (numbers := local.mesh.numbers.get(dim)) is not None:
                 points, whole = numbers.points(numbers.extent), numbers.part.interval
-                found[place.name] = np.where(points < 0, whole.stop, points + whole.start).astype(np.int32).reshape(-1)
+                lists[place.name] = np.where(points < 0, whole.stop, points + whole.start).astype(np.int32).reshape(-1)
         structures: dict[str, Any] = {}
         for table in local.tables:
             name = table.param.name
-            found[name] = table.array.reshape(-1, *table.array.shape[2:])
+            lists[name] = table.array.reshape(-1, *table.array.shape[2:])
             leaves, structures[name] = jax.tree_util.tree_flatten(_prepared(table))
-            found.update({_leaf(name, k): leaf for k, leaf in enumerate(leaves)})
-        arrays: dict[str, tuple[Array, ...]] = {name: (array,) for name, array in found.items()}
+            lists.update({_leaf(name, k): leaf for k, leaf in enumerate(leaves)})
+        arrays: dict[str, tuple[Array, ...]] = {name: (array,) for name, array in lists.items()}
         axes: dict[str, int] = {}
         for view in local.views:
             if view.field.name in held:

@@ -48,8 +48,8 @@ def available(count: int) -> int:
 
 def mesh_of(extents: Sequence[int]) -> Mesh:
     """A mesh with axes p0, p1, ... of these extents, of the first devices."""
-    found = jax.devices()[: prod(extents)]
-    return Mesh(np.array(found).reshape(extents), [f"p{k}" for k in range(len(extents))])
+    devices = np.array(jax.devices()[: prod(extents)])
+    return Mesh(devices.reshape(extents), [f"p{k}" for k in range(len(extents))])
 
 
 # Meshes whose devices belong to several processes, as `jax.distributed.initialize()` joins them.
@@ -71,8 +71,9 @@ def taking_part() -> tuple[int, int, int, str]:
 
 def of_all(text: str) -> list[str]:
     """A text of each process, of 200 bytes at most; all call this together."""
-    own = np.frombuffer(text.encode()[:200].ljust(200), np.uint8)
-    return [bytes(row).decode().strip() for row in np.asarray(multihost_utils.process_allgather(own)).reshape(-1, 200)]
+    packed = np.frombuffer(text.encode()[:200].ljust(200), np.uint8)
+    rows = np.asarray(multihost_utils.process_allgather(packed)).reshape(-1, 200)
+    return [bytes(row).decode().strip() for row in rows]
 
 
 def is_shared(mesh: Mesh) -> bool:
@@ -125,9 +126,9 @@ def agree(name: str, text: str, mesh: Mesh) -> None:
     if without := [str(k) for k in range(jax.process_count()) if k not in taking_part]:
         message = f"the mesh has no device of process {', '.join(without)}."
         raise refuse("D08", message, 'make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).')
-    own = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
+    digest = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
     with ThreadPoolExecutor(1) as outside:  # a first call may be within a trace, of which other threads know nothing
-        every = np.asarray(outside.submit(multihost_utils.process_allgather, own).result()).reshape(-1, 2)
+        every = np.asarray(outside.submit(multihost_utils.process_allgather, digest).result()).reshape(-1, 2)
     others = [str(k) for k, theirs in enumerate(every) if (theirs != every[jax.process_index()]).any()]
     if others:
         said = f"process {others[0]}" if len(others) == 1 else f"processes {', '.join(others)}"

@@ -107,8 +107,7 @@ class Step:
         return Fixed.of(self.local, self.exchange.mesh, self.held)
 
     def _is_held(self, dims: Dims) -> bool:
-        of = {type(self.parts[d]) for d in dims if d in self.parts}
-        return of == {Subdomains}
+        return {type(self.parts[d]) for d in dims if d in self.parts} == {Subdomains}
 
     @property
     def wide(self) -> bool:
@@ -163,10 +162,10 @@ class Step:
 
     def _points(self, dim: str, dims: Dims) -> np.ndarray[Any, Any] | None:
         """The places of the points of a mesh along an axis of an array, device by device; None for other dims."""
-        part, own = self.parts.get(dim), dims[dim]
+        part, interval = self.parts.get(dim), dims[dim]
         if not isinstance(part, Subdomains):
             return None
-        return np.clip(part.dealt.reshape(-1) + part.interval.start - own.start, 0, len(own) - 1)
+        return np.clip(part.dealt.reshape(-1) + part.interval.start - interval.start, 0, len(interval) - 1)
 
     def _block_on_host(self, array: Any, dims: Dims, at: Sequence[slice]) -> np.ndarray[Any, Any]:
         """The block of a device with its padding, of an array of NumPy or in a file; nothing else of it is read."""
@@ -176,10 +175,10 @@ class Step:
         extents = zip(dims, at, array.shape, self.padded_dims(dims).shape, self._sides(dims), strict=True)
         for d, part, extent, padded, (low, _) in extents:
             first, end, _ = part.indices(padded)
-            own = slice(min(max(first - low, 0), extent), min(max(end - low, 0), extent))
+            start, stop = min(max(first - low, 0), extent), min(max(end - low, 0), extent)
             points = self._points(d, dims)
-            chosen.append(own if points is None else points[first:end])
-            inside.append(slice(None) if points is not None else slice(own.start + low - first, own.stop + low - first))
+            chosen.append(slice(start, stop) if points is None else points[first:end])
+            inside.append(slice(start + low - first, stop + low - first) if points is None else slice(None))
             shape.append(end - first)
         block = np.asarray(array[tuple(chosen)])
         if block.shape == tuple(shape):
@@ -207,9 +206,9 @@ class Step:
     def zero_in_padding(self, array: Any, dims: Dims) -> Any:
         """An array on the devices with zeros in its padding, to which no cotangent comes back."""
         for axis, (d, i) in enumerate(dims.items):
-            if d in self.parts and not (own := self.parts[d].own(i)).all():
-                own = lax.broadcast_in_dim(own, array.shape, (axis,))
-                array = lax.select(own, array, lax.full_like(array, 0))
+            if d in self.parts and not (mask := self.parts[d].own(i)).all():
+                mask = lax.broadcast_in_dim(mask, array.shape, (axis,))
+                array = lax.select(mask, array, lax.full_like(array, 0))
         return array
 
     def cropped(self, array: Any, dims: Dims) -> Any:
@@ -251,8 +250,8 @@ class Step:
         sharding = self.sharding(dims)
         if isinstance(array, jax.Array):
             return (blocks_of_process if self.shared else jax.device_put)(self.padded(array, dims), sharding)
-        own = array if hasattr(array, "dtype") else np.asarray(array)
-        block: Any = lambda at: self._block_on_host(own, dims, at)
+        numbers = array if hasattr(array, "dtype") else np.asarray(array)
+        block: Any = lambda at: self._block_on_host(numbers, dims, at)
         return jax.make_array_from_callback(self.padded_dims(dims).shape, sharding, block)
 
     @cached_property
@@ -278,14 +277,14 @@ class Step:
             if isinstance(a, jax.Array) and not a.sharding.is_equivalent_to(self.sharding(p.type.dims), a.ndim)
         ]
 
-    def given(self, arrays: Arrays) -> dict[str, Leaves]:
+    def padded_arrays(self, arrays: Arrays) -> dict[str, Leaves]:
         """Arrays of a trace, padded."""
-        found = {
+        padded = {
             p.name: tuple(self.dealt_out(a, p.type.dims) for a in arrays[p.name])
             for p in self.reads
             if p.name in arrays
         }
-        return {**found, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
+        return {**padded, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
 
     def dealt_out(self, array: Any, dims: Dims) -> Any:
         """An array of a trace, padded."""
@@ -300,14 +299,14 @@ class Step:
 
     def shapes(self) -> dict[str, Leaves]:
         """The shapes of padded arrays where a program is compiled without any."""
-        found: dict[str, Leaves] = {}
+        shapes: dict[str, Leaves] = {}
         for p in self.reads:
             shape, place = self.padded_dims(p.type.dims).shape, self.sharding(p.type.dims)
-            found[p.name] = tuple(jax.ShapeDtypeStruct(shape, DTYPES[s], sharding=place) for s in p.type.leaves)
+            shapes[p.name] = tuple(jax.ShapeDtypeStruct(shape, DTYPES[s], sharding=place) for s in p.type.leaves)
         for n, leaves in self.fixed.arrays.items():
             place = NamedSharding(self.mesh, self._fixed_specs[n])
-            found[n] = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place) for a in leaves)
-        return found
+            shapes[n] = tuple(jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place) for a in leaves)
+        return shapes
 
     # Running
 
@@ -329,7 +328,7 @@ class Step:
         """
 
         def run(arrays: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
-            outputs, failures = self._run(self.given(arrays), views)
+            outputs, failures = self._run(self.padded_arrays(arrays), views)
             return self.taken(outputs), failures
 
         return jax.jit(run)
@@ -339,7 +338,7 @@ class Step:
         """From some arrays of a trace to their views, exchanged: blocks that overlap in what they hold."""
 
         def run(arrays: Arrays) -> dict[str, Leaves]:
-            fields = self.given(arrays)
+            fields = self.padded_arrays(arrays)
             local, plan = part_of_exchange(self.local, self.exchange, set(fields))
             views = self._specs(v.param for v in local.views)
 
@@ -356,14 +355,14 @@ class Step:
     def _specs(self, params: Iterable[Var]) -> dict[str, tuple[PartitionSpec, ...]]:
         return {p.name: (self._spec(p.type.dims),) * len(p.type.leaves) for p in params}
 
-    def _mapped(self, block: Any, given: Any, results: Any) -> Any:
-        return jax.shard_map(block, mesh=self.mesh, in_specs=given, out_specs=results)
+    def _mapped(self, block: Any, specs: Any, results: Any) -> Any:
+        return jax.shard_map(block, mesh=self.mesh, in_specs=specs, out_specs=results)
 
     def _run(self, fields: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
-        own = self._specs(self._of(fields))
-        own.update({n: (self._fixed_specs[n],) * len(leaves) for n, leaves in self.fixed.arrays.items()})
+        specs = self._specs(self._of(fields))
+        specs.update({n: (self._fixed_specs[n],) * len(leaves) for n, leaves in self.fixed.arrays.items()})
         around = self._specs(v.param for v in self.local.views if v.param.name in views)
-        step = self._mapped(self._block, (own, around), (self._specs(self.program.results), PartitionSpec()))
+        step = self._mapped(self._block, (specs, around), (self._specs(self.program.results), PartitionSpec()))
         return step(dict(fields), dict(views))
 
     def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
@@ -396,19 +395,19 @@ class Step:
                     if result not in done:
                         done[result] = self._whole_block(result, outputs[result])
                     whole[p.name] = tuple(part_of(x, self._block_of(result), p.type.dims) for x in done[result])
-            given = {
+            operands = {
                 p.name: whole[p.name] if p.name in whole else tuple(x.on(p.type.dims) for x in known[p.name])
                 for p in stage.inputs
             }
             if all(axes == {self.parts[d].axis for d in p.type.dims if d in self.parts} for p in stage.results):
                 # gradients of what is the same on all devices are added up as they are, and not as blocks
-                given = varying(given, axes)
-            read = {name: table for name, table in tables.items() if name in given}
-            results, found = executable.inside(given, {**executable.differentiable, **read})
+                operands = varying(operands, axes)
+            read = {name: table for name, table in tables.items() if name in operands}
+            results, failed = executable.inside(operands, {**executable.differentiable, **read})
             for p in stage.results:
-                own = tuple(self._without_padding(x, p) for x in results[p.name])
-                outputs.setdefault(p.name, []).append((part.dims, own))
-            failures += [self._anywhere(f) for f in found]
+                unpadded = tuple(self._without_padding(x, p) for x in results[p.name])
+                outputs.setdefault(p.name, []).append((part.dims, unpadded))
+            failures += [self._anywhere(f) for f in failed]
             self.checks += [Check(c.diagnostic, Dims()) for c in executable.checks]
             for fold in self.local.combined:
                 if fold.level == k:
@@ -424,9 +423,9 @@ class Step:
         for axis, (d, i) in enumerate(param.type.dims.items):
             block = self.parts.get(d)
             if isinstance(block, Decomposition) and not every[d].covers(i):
-                own = [(whole[d] & block.block(k)).shifted(block.start(k)) for k in range(block.parts)]
-                first = of_this_device([points.start - i.start for points in own], block.axis)
-                end = of_this_device([points.stop - i.start for points in own], block.axis)
+                valid = [(whole[d] & block.block(k)).shifted(block.start(k)) for k in range(block.parts)]
+                first = of_this_device([points.start - i.start for points in valid], block.axis)
+                end = of_this_device([points.stop - i.start for points in valid], block.axis)
                 at = lax.broadcasted_iota("int32", x.shape, axis)
                 before, after = lax.lt(at, lax.broadcast(first, x.shape)), lax.ge(at, lax.broadcast(end, x.shape))
                 beside = lax.bitwise_or(before, after)
@@ -456,10 +455,10 @@ class Step:
         if fold.op == "plus":
             return lax.psum(partial, part.axis)
         every = _every(partial, part.axis, part.parts)
-        found = lax.index_in_dim(every, 0, keepdims=False)
+        total = lax.index_in_dim(every, 0, keepdims=False)
         for k in range(1, part.parts):
-            found = SCALAR[fold.op](found, lax.index_in_dim(every, k, keepdims=False))
-        return found
+            total = SCALAR[fold.op](total, lax.index_in_dim(every, k, keepdims=False))
+        return total
 
     def _anywhere(self, failure: Any) -> Any:
         """The failure of a check on any device."""
@@ -533,7 +532,7 @@ def _local_names(
 ) -> tuple[dict[str, SkipValues], frozenset[str]]:
     """Facts of tables, and those that are declared full, by their names in the local program."""
     names = [(v.param.name, v.field.name) for v in local.views] + [(t.param.name, t.name) for t in local.tables]
-    return {own: holes[n] for own, n in names if n in holes}, frozenset(own for own, n in names if n in full)
+    return {here: holes[n] for here, n in names if n in holes}, frozenset(here for here, n in names if n in full)
 
 
 def _every(x: Any, axis: str, parts: int) -> Any:
@@ -544,5 +543,5 @@ def _every(x: Any, axis: str, parts: int) -> Any:
     if x.dtype == bool:
         return lax.convert_element_type(_every(lax.convert_element_type(x, "int32"), axis, parts), bool)
     nothing = lax.full((parts, *x.shape), -0.0 if jax.numpy.issubdtype(x.dtype, np.inexact) else 0, x.dtype)
-    own = lax.dynamic_update_index_in_dim(nothing, x, lax.axis_index(axis), 0)
-    return lax.psum(own, axis)
+    placed = lax.dynamic_update_index_in_dim(nothing, x, lax.axis_index(axis), 0)
+    return lax.psum(placed, axis)

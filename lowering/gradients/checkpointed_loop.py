@@ -44,16 +44,12 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, refusal: Diagnostic
     return out, forward_only_p.bind(ad.instantiate_zeros(tangents[0]), refusal=refusal, owner=owner)
 
 
-def _batched(args: Sequence[Any], axes: Sequence[Any], **known: Any) -> tuple[Any, Any]:
-    return forward_only_p.bind(*args, **known), axes[0]
-
-
 forward_only_p.def_impl(lambda x, **_: x)
 forward_only_p.def_abstract_eval(lambda x, **_: x)
 mlir.register_lowering(forward_only_p, mlir.lower_fun(lambda x, **_: x, multiple_results=False))
 ad.primitive_jvps[forward_only_p] = _jvp
 ad.primitive_transposes[forward_only_p] = _refused
-batching.primitive_batchers[forward_only_p] = _batched
+batching.primitive_batchers[forward_only_p] = lambda args, axes, **known: (forward_only_p.bind(*args, **known), axes[0])
 
 # One round of a loop: as it runs, and with tangents, where reads hand their buffer on (`in_place_adjoints`).
 
@@ -94,8 +90,8 @@ def with_tangents(body: ClosedJaxpr, read: Sequence[Any], varied: Sequence[int],
     carried, d_carried, d_read = state
     function, points, moving = smooth(body, read, varied, i, carried)
     (some, _), (d_carried, d_read), fixed = jax.jvp(function, points, (d_carried, d_read), has_aux=True)
-    found, others = iter(some), iter(fixed)
-    return [next(found if k in moving else others) for k in range(len(carried))], d_carried, d_read
+    floats, others = iter(some), iter(fixed)
+    return [next(floats if k in moving else others) for k in range(len(carried))], d_carried, d_read
 
 
 def smooth(
@@ -164,8 +160,8 @@ class Unbounded:
 
     def tangents(self, operands: Sequence[Any], d_carried: State, d_read: State) -> tuple[State, State]:
         """Of what is carried after the loop, and of what was read."""
-        found = swept.bind(*operands, *d_carried, *d_read, known=len(operands), **self.parts)
-        return found[: len(d_carried)], found[len(d_carried) :]
+        tangents = swept.bind(*operands, *d_carried, *d_read, known=len(operands), **self.parts)
+        return tangents[: len(d_carried)], tangents[len(d_carried) :]
 
     @property
     def parts(self) -> dict[str, Any]:
@@ -208,8 +204,8 @@ class Unbounded:
         )
         levels = math.ceil(math.log(ROUNDS, kept))
         states = varying([[lax.full((kept, *x.shape), 0, x.dtype) for x in carried] for _ in range(levels)], axes)
-        found, _ = self._back(read, _number(0), n, carried, (cotangents, states))
-        return [forward_only(x, self.refusal) for x in found]
+        back, _ = self._back(read, _number(0), n, carried, (cotangents, states))
+        return [forward_only(x, self.refusal) for x in back]
 
     def _goes_on(self, read: Sequence[Any], i: Any, carried: State) -> Any:
         return jaxpr_as_fun(self.going)(i, *read, *carried)[0]
@@ -290,10 +286,6 @@ def _swept(*args: Any, known: int, **loop: Any) -> State:
     return Unbounded(**loop).forward(args[:known], args[known:])
 
 
-def _eagerly(*args: Any, **params: Any) -> State:
-    return jax.jit(partial(_swept, **params))(*args)
-
-
 def _while_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, known: int, **loop: Any) -> tuple[Any, Any]:
     out = swept.bind(*primals, known=known, **loop)
     if all(isinstance(t, ad.Zero) for t in tangents[:known]):
@@ -322,7 +314,7 @@ def _while_batched(args: Sequence[Any], axes: Sequence[Any], *, known: int, **lo
     return swept.bind(*args[:known], *moved, known=known, **mapped.parts), [0] * len(moved)
 
 
-swept.def_impl(_eagerly)
+swept.def_impl(lambda *args, **params: jax.jit(partial(_swept, **params))(*args))
 swept.def_abstract_eval(lambda *args, known, **_: list(args[known:]))
 mlir.register_lowering(swept, mlir.lower_fun(_swept, multiple_results=True))
 ad.primitive_jvps[swept] = _while_jvp
@@ -367,8 +359,8 @@ def _run(
     holds = jaxpr_as_fun(going)
 
     def more(state: Any) -> Any:
-        (found,) = holds(state[0], *read, *state[1])
-        return found if limit is None else lax.bitwise_and(found, lax.lt(state[0], np.int32(limit)))
+        (goes_on,) = holds(state[0], *read, *state[1])
+        return goes_on if limit is None else lax.bitwise_and(goes_on, lax.lt(state[0], np.int32(limit)))
 
     first = lax.full((), 0, "int32"), tuple(start)
     _, result = lax.while_loop(more, lambda s: (lax.add(s[0], np.int32(1)), one(*s)), first)
@@ -396,8 +388,8 @@ def _loop_jvp(
     d_read = [tangents[k] for k in varied]
     if limit is None:
         assert going is not None
-        found = rounds.bind(*operands, body=body, going=going, limit=limit, reading=reading, refusal=refusal)
-        carried = found[: len(carried)]
+        after = rounds.bind(*operands, body=body, going=going, limit=limit, reading=reading, refusal=refusal)
+        carried = after[: len(carried)]
         d_carried, d_read = Unbounded(body, going, reading, varied, refusal).tangents(operands, d_carried, d_read)
     else:
         one = partial(with_tangents, body, read, varied)

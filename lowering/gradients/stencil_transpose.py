@@ -69,7 +69,7 @@ class _Cotangents:
     """The cotangents so far, and the box on which each value's cotangent is needed."""
 
     needed: dict[Variable, Box]
-    own: dict[Variable, list[jax.Array]] = field(default_factory=dict[Variable, list[jax.Array]])
+    added: dict[Variable, list[jax.Array]] = field(default_factory=dict[Variable, list[jax.Array]])
     """Parts known on the box of the value itself."""
     gathered: dict[Variable, list[_Read]] = field(default_factory=dict[Variable, list[_Read]])
     """Parts that stand in the cotangents of results."""
@@ -78,14 +78,14 @@ class _Cotangents:
 
     def add(self, v: Any, part: jax.Array) -> None:
         if not isinstance(v, Literal) and v in self.needed:
-            self.own.setdefault(v, []).append(part)
+            self.added.setdefault(v, []).append(part)
 
     def sum(self, v: Variable) -> jax.Array | None:
         """The cotangent of a value, all of whose readers are done, on its box; None where nothing came back."""
         box = self.needed[v]
         parts = [r.of(_part(self.known[r.result], self.needed[r.result], r.within(box))) for r in self._read(v)]
-        if v in self.own:
-            parts.append(_extended(_total(self.own[v]), _whole(v), box))
+        if v in self.added:
+            parts.append(_extended(_total(self.added[v]), _whole(v), box))
         if parts:
             self.known[v] = _total(parts)
         return self.known.get(v)
@@ -114,15 +114,17 @@ def transposed(
     env.update(zip(jaxpr.invars[:count], residuals, strict=True))
     known = [e for e in jaxpr.eqns if not is_linear(e, linear)]
     applied(known, env)
-    uniform = _uniform(known, env)
+    # of arrays of copies the number
+    copies = ((e.outvars[0], _value(e.invars[0], env)) for e in known if e.primitive.name == "broadcast_in_dim")
+    uniform = {v: number for v, number in copies if not np.shape(number)}
     order = [(e, _reads(e, linear, uniform)) for e in jaxpr.eqns if is_linear(e, linear)]
     back = _Cotangents(_needed(order, linear, wanted))
     for v, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
         if cotangent is not None:
             back.add(v, cotangent)
     for eqn, reads in reversed(order):
-        found = [back.sum(v) for v in eqn.outvars if v in back.needed]
-        if all(f is None for f in found):
+        arrived = [back.sum(v) for v in eqn.outvars if v in back.needed]
+        if all(f is None for f in arrived):
             continue
         if reads is None:
             operands = [v for v in eqn.invars if not isinstance(v, Literal) and v in linear]
@@ -158,21 +160,12 @@ def linear_variables(eqns: Iterable[JaxprEqn], start: Iterable[Variable]) -> set
 def applied(eqns: Iterable[JaxprEqn], env: dict[Any, Any]) -> None:
     """Put what equations give into the environment that they read."""
     for e in eqns:
-        found = e.primitive.bind(*(_value(v, env) for v in e.invars), **e.primitive.get_bind_params(e.params))
-        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
+        results = e.primitive.bind(*(_value(v, env) for v in e.invars), **e.primitive.get_bind_params(e.params))
+        env.update(zip(e.outvars, results if e.primitive.multiple_results else [results], strict=True))
 
 
 def _value(v: Any, env: dict[Any, Any]) -> Any:
     return v.val if isinstance(v, Literal) else env[v]
-
-
-def _uniform(eqns: Iterable[JaxprEqn], env: dict[Any, Any]) -> dict[Variable, Any]:
-    """The numbers of which arrays have copies alone."""
-    found: dict[Variable, Any] = {}
-    for e in eqns:
-        if e.primitive.name == "broadcast_in_dim" and not np.shape(_value(e.invars[0], env)):
-            found[e.outvars[0]] = _value(e.invars[0], env)
-    return found
 
 
 def _reads(eqn: JaxprEqn, linear: set[Variable], uniform: dict[Variable, Any]) -> list[_Read] | None:
@@ -227,15 +220,15 @@ def _needed(
     order: Iterable[tuple[JaxprEqn, list[_Read] | None]], linear: set[Variable], wanted: Iterable[Variable]
 ) -> dict[Variable, Box]:
     """On which box the cotangent of each value is needed: on its own at least, and where its operands' reach."""
-    found = {v: _whole(v) for v in wanted}
+    boxes = {v: _whole(v) for v in wanted}
     for eqn, reads in order:
         if reads is not None:
             for read in reads:
-                if read.operand in found:
-                    found[read.result] = _hull(read.within(found[read.operand]), found.get(read.result))
-        elif any(v in found for v in eqn.invars if not isinstance(v, Literal) and v in linear):
-            found.update((v, _whole(v)) for v in eqn.outvars)
-    return found
+                if read.operand in boxes:
+                    boxes[read.result] = _hull(read.within(boxes[read.operand]), boxes.get(read.result))
+        elif any(v in boxes for v in eqn.invars if not isinstance(v, Literal) and v in linear):
+            boxes.update((v, _whole(v)) for v in eqn.outvars)
+    return boxes
 
 
 def _back(
@@ -249,8 +242,8 @@ def _back(
     def function(*tangents: Any) -> Any:
         some = iter(tangents)
         operands = [next(some) if m else _value(v, env) for v, m in zip(eqn.invars, moving, strict=True)]
-        found = eqn.primitive.bind(*operands, **parameters)
-        return list(found) if eqn.primitive.multiple_results else [found]
+        values = eqn.primitive.bind(*operands, **parameters)
+        return list(values) if eqn.primitive.multiple_results else [values]
 
     return jax.linear_transpose(function, *shapes)(list(results))
 
@@ -311,21 +304,21 @@ def gathering(function: Function) -> Function:
 
     def jvp(xs: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         varied = [k for k, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
-        given = [tangents[k] for k in varied]
+        directions = [tangents[k] for k in varied]
 
-        def both(xs: Sequence[Any], given: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        def both(xs: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
             """The results that have tangents, those, and the other results."""
 
             def some(*moved: Any) -> tuple[list[Any], list[Any]]:
-                found = function(*replaced(xs, varied, moved))
-                return [r for r in found if moves(r)], [r for r in found if not moves(r)]
+                results = function(*replaced(xs, varied, moved))
+                return [r for r in results if moves(r)], [r for r in results if not moves(r)]
 
-            return jax.jvp(some, [xs[k] for k in varied], list(given), has_aux=True)
+            return jax.jvp(some, [xs[k] for k in varied], list(directions), has_aux=True)
 
-        closed, (shapes, _, others) = jax.make_jaxpr(both, return_shape=True)(list(xs), given)
-        stencil = _is_stencil(closed, len(given))
-        found = _linearised(closed, xs, given, len(shapes)) if stencil else both(xs, given)
-        floats, moved, rest = (iter(f) for f in found)
+        closed, (shapes, _, others) = jax.make_jaxpr(both, return_shape=True)(list(xs), directions)
+        stencil = _is_stencil(closed, len(directions))
+        lists = _linearised(closed, xs, directions, len(shapes)) if stencil else both(xs, directions)
+        floats, moved, rest = map(iter, lists)
         order = [moves(s) for s in jax.eval_shape(function, *xs)] if others else [True] * len(shapes)
         results = [next(floats) if m else next(rest) for m in order]
         still = (np.zeros(r.shape, jax.dtypes.float0) for r in results)
@@ -339,15 +332,15 @@ def _is_stencil(closed: ClosedJaxpr, count: int) -> bool:
     """True if the linear equations of a jaxpr read at offsets, and none of them is a program of its own."""
     jaxpr = closed.jaxpr
     linear = linear_variables(jaxpr.eqns, jaxpr.invars[len(jaxpr.invars) - count :])
-    found = [e for e in jaxpr.eqns if is_linear(e, linear)]
-    inner = (p for e in found for p in e.params.values())
-    return any(e.primitive.name == "slice" for e in found) and not any(
+    equations = [e for e in jaxpr.eqns if is_linear(e, linear)]
+    inner = (p for e in equations for p in e.params.values())
+    return any(e.primitive.name == "slice" for e in equations) and not any(
         isinstance(p, (ClosedJaxpr, Jaxpr)) or callable(p) for p in inner
     )
 
 
 def _linearised(
-    closed: ClosedJaxpr, xs: Sequence[Any], given: Sequence[Any], results: int
+    closed: ClosedJaxpr, xs: Sequence[Any], directions: Sequence[Any], results: int
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """A linearised jaxpr of values and their tangents: `results` values, their tangents as one primitive, the rest."""
     jaxpr = closed.jaxpr
@@ -359,18 +352,16 @@ def _linearised(
     tangents = jaxpr.outvars[results : 2 * results]
     eqns, kept = _tangent_equations(jaxpr.eqns, linear, tangents)
 
-    def moved(residuals: Sequence[Any], given: Sequence[Any]) -> list[Any]:
-        inner: dict[Any, Any] = dict(zip([*kept, *start], [*residuals, *given], strict=True))
+    def moved(residuals: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+        inner: dict[Any, Any] = dict(zip([*kept, *start], [*residuals, *directions], strict=True))
         applied(eqns, inner)
-        return [v.val if isinstance(v, Literal) else inner[v] for v in tangents]
-
-    def value(v: Any) -> Any:
-        return v.val if isinstance(v, Literal) else env[v]
+        return [_value(v, inner) for v in tangents]
 
     residuals = [env[v] for v in kept]
-    body = jax.make_jaxpr(moved)(residuals, list(given))
-    found = stencil_tangents.bind(*residuals, *given, body=body, count=len(kept))
-    return [value(v) for v in jaxpr.outvars[:results]], found, [value(v) for v in jaxpr.outvars[2 * results :]]
+    body = jax.make_jaxpr(moved)(residuals, list(directions))
+    derivatives = stencil_tangents.bind(*residuals, *directions, body=body, count=len(kept))
+    values, rest = ([_value(v, env) for v in some] for some in (jaxpr.outvars[:results], jaxpr.outvars[2 * results :]))
+    return values, derivatives, rest
 
 
 def _tangent_equations(
@@ -412,14 +403,13 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int) -> list[Any]:
     back = [None if isinstance(c, ad.Zero) else c for c in cotangents]
-    found = transposed(body, count, operands[:count], back)
-    linear = [ad.Zero(x.aval) if f is None else f for x, f in zip(operands[count:], found, strict=True)]
-    return [None] * count + linear
+    sums = zip(operands[count:], transposed(body, count, operands[:count], back), strict=True)
+    return [*[None] * count, *(ad.Zero(x.aval) if s is None else s for x, s in sums)]
 
 
 def _batched(args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int) -> tuple[Any, Any]:
-    found = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
-    return stencil_tangents.bind(*args, body=found, count=count), [0] * len(found.out_avals)
+    program = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
+    return stencil_tangents.bind(*args, body=program, count=count), [0] * len(program.out_avals)
 
 
 stencil_tangents.def_impl(_run)

@@ -18,7 +18,7 @@ from lowering.kernels.primitive import (
     without_kernels,
 )
 from lowering.kernels.regions import Parts, parted
-from lowering.kernels.report import told
+from lowering.kernels.report import reports_of
 
 __all__ = [
     "Parts",
@@ -30,6 +30,6 @@ __all__ = [
     "parted_as_a_whole",
     "plan_of_steps",
     "repeated",
-    "told",
+    "reports_of",
     "without_kernels",
 ]

@@ -60,22 +60,24 @@ def is_available() -> bool:
     return version in VERSIONS
 
 
-def launched(program: Program, region: Swept | Staged, made: Sequence[Variable], env: Mapping[Any, Any]) -> list[Any]:
+def launched(
+    program: Program, region: Swept | Staged, results: Sequence[Variable], env: Mapping[Any, Any]
+) -> list[Any]:
     """The results of a kernel, of arrays by variable."""
-    if not made:
+    if not results:
         return []  # nobody reads it
     constants = dict[Any, Any]()
     match region:
         case Swept():
             constants = {v: x for s in region.sweeps for v, x in s.body.constants.items()}
-            kernel = native.kernel_of(program, region, made)
+            kernel = native.kernel_of(program, region, results)
         case Staged():
-            kernel = grids.kernel_of(program, region, made, threads())
-    given = [constants[v] if v in constants else env[v] for v in kernel.arrays[: len(kernel.arrays) - len(made)]]
-    given = list(map(jax.numpy.asarray, given))
-    shapes = [jax.ShapeDtypeStruct(shape_of(v), element_of(v)) for v in made]
+            kernel = grids.kernel_of(program, region, results, threads())
+    arguments = [constants[v] if v in constants else env[v] for v in kernel.arrays[: len(kernel.arrays) - len(results)]]
+    arguments = list(map(jax.numpy.asarray, arguments))
+    shapes = [jax.ShapeDtypeStruct(shape_of(v), element_of(v)) for v in results]
     # the types of arrays in `shard_map` say where they vary; the call does not know
-    return varying(list(jax.ffi.ffi_call(_registered(kernel), shapes)(*given)), axes_of(given))
+    return varying(list(jax.ffi.ffi_call(_registered(kernel), shapes)(*arguments)), axes_of(arguments))
 
 
 def threads() -> int:
@@ -115,7 +117,7 @@ def _registered(kernel: Kernel) -> str:
         f"  %p{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  %a{k} = load ptr, ptr %p{k}" for k in range(count)
     ]
     frame = [f"%args, i64 {k}" for k in range(inputs)] + [f"%rets, i64 {k}" for k in range(len(kernel.results))]
-    given = [
+    operands = [
         f"  %g{k} = getelementptr ptr, ptr {place}\n  %h{k} = load ptr, ptr %g{k}\n"
         f"  %d{k} = getelementptr i8, ptr %h{k}, i64 24\n  %x{k} = load ptr, ptr %d{k}\n"
         f"  %s{k} = getelementptr ptr, ptr %arrays, i64 {k}\n  store ptr %x{k}, ptr %s{k}"
@@ -123,7 +125,7 @@ def _registered(kernel: Kernel) -> str:
     ]
     most = min(most, parts)
     text = kernel.text + HANDLER.substitute(
-        pointers="\n".join(pointers), given="\n".join(given), call=", ".join(f"ptr %a{k}" for k in range(count)),
+        pointers="\n".join(pointers), operands="\n".join(operands), call=", ".join(f"ptr %a{k}" for k in range(count)),
         parts=parts, size=size, blocks=kernel.blocks, helpers=most - 1, shared=str(most > 1).lower(), buffer=buffer,
         header=header, bytes=header + buffer * most,
     )  # fmt: skip
@@ -310,7 +312,7 @@ full:
 begin:
   store [4 x i64] [i64 0, i64 0, i64 1, i64 0], ptr %job
   %arrays = getelementptr i64, ptr %job, i64 4
-$given
+$operands
   store i64 0, ptr %count
   br i1 $shared, label %ask, label %work
 ask:

@@ -37,7 +37,7 @@ WARP = 32
 
 
 def launched(
-    program: Program, region: Grid | Swept, made: Sequence[Variable], env: Mapping[Any, Any], interpret: bool = False
+    program: Program, region: Grid | Swept, results: Sequence[Variable], env: Mapping[Any, Any], interpret: bool = False
 ) -> list[Any]:
     """Results of a kernel; `interpret` runs it without a GPU."""
     blocks = blocks_of(region.shape, ROW if isinstance(region, Grid) else POINTS)
@@ -46,26 +46,25 @@ def launched(
         arrays |= {v: x for s in region.sweeps for v, x in s.body.constants.items()}
 
     def kernel(*refs: Any) -> None:
-        names = [*arrays, *made]
+        names = [*arrays, *results]
         block = _Block(region.shape, blocks, dict(zip(names, refs, strict=True)))
         match region:
             case Grid():
-                _grid(program, region, block)
+                block.evaluate(program, region.instances, lambda position: True)
+                position = identity(len(region.shape))
+                for v in region.results:
+                    block.store(v, position, block.entries[v, position])
             case Swept():
-                _columns(program, region, block, set(made), interpret)
+                _columns(program, region, block, set(results), interpret)
 
     flat = [lax.reshape(x, (prod(x.shape),)) for x in arrays.values()]
     flat = varying(flat, axes_of(flat))
     like = flat[0] if flat else lax.full((), False)
-    shapes = [shaped((prod(shape_of(v)),), element_of(v), like) for v in made]
+    shapes = [shaped((prod(shape_of(v)),), element_of(v), like) for v in results]
     count = prod(-(-n // b) for n, b in zip(region.shape, blocks, strict=True))
-    params = triton.CompilerParams(num_warps=_warps(blocks), num_stages=2)
+    params = triton.CompilerParams(num_warps=max(1, min(4, prod(blocks) // (2 * WARP))), num_stages=2)
     call = pl.pallas_call(kernel, out_shape=shapes, grid=(count,), interpret=interpret, compiler_params=params)
-    return [lax.reshape(x, shape_of(v)) for x, v in zip(call(*flat), made, strict=True)]
-
-
-def _warps(blocks: Sequence[int]) -> int:
-    return max(1, min(4, prod(blocks) // (2 * WARP)))
+    return [lax.reshape(x, shape_of(v)) for x, v in zip(call(*flat), results, strict=True)]
 
 
 def blocks_of(shape: Sequence[int], row: int) -> tuple[int, ...]:
@@ -147,10 +146,10 @@ class _Block(Points):
     def number(self, index: Index) -> Any:
         if index.symbol is None:
             return np.int32(index.offset)
-        found = self.symbol(index.symbol)
+        number = self.symbol(index.symbol)
         if index.factor != 1:
-            found = found * np.int32(index.factor)
-        return found + np.int32(index.offset) if index.offset else found
+            number = number * np.int32(index.factor)
+        return number + np.int32(index.offset) if index.offset else number
 
     def below(self, index: Index, limit: int) -> Any:
         key = ("below", index, limit)
@@ -173,29 +172,29 @@ class _Block(Points):
                 lambda a, b: a + b,
                 (self.symbol(s) * np.int32(f) if f != 1 else self.symbol(s) for s, f in terms.items()),
             )
-        found = self.known[key] if terms else np.int32(0)
-        return found + np.int32(offset)
+        element = self.known[key] if terms else np.int32(0)
+        return element + np.int32(offset)
 
     def mask(self, box: Box, axes: frozenset[int]) -> Any:
         """A mask of the points of the block that are in a box, along some axes; None if all are."""
-        found = None
+        mask = None
         for axis in sorted(axes):
             for one in self._bounds(axis, *box[axis]):
-                found = one if found is None else found & one
-        return found
+                mask = one if mask is None else mask & one
+        return mask
 
     def _bounds(self, axis: int, start: int, stop: int) -> list[Any]:
         level = axis == len(self.shape)
         end = self.levels if level else _padded(self.shape[axis], self.blocks[axis])
-        found: list[Any] = []
+        bounds: list[Any] = []
         for kind, needed, limit in (("from", start > 0, start), ("to", stop < end, stop)):
             if needed:
                 key = (kind, axis, limit)
                 if key not in self.known:
                     number = self.axes[axis]
                     self.known[key] = number >= np.int32(limit) if kind == "from" else number < np.int32(limit)
-                found.append(self.known[key])
-        return found
+                bounds.append(self.known[key])
+        return bounds
 
     # Memory
 
@@ -206,14 +205,14 @@ class _Block(Points):
             return triton.load(self.refs[v].at[place])
         shape = np.broadcast_shapes(np.shape(place), np.shape(mask))
         place, mask = (jax.numpy.broadcast_to(x, shape) for x in (place, mask))
-        return triton.load(self.refs[v].at[place], mask=mask, other=_zero(v))
+        return triton.load(self.refs[v].at[place], mask=mask, other=np.zeros((), element_of(v)))
 
     def store(self, v: Variable, position: Position, value: Any) -> None:
         """Write all points of the block that are there."""
         place = jax.numpy.broadcast_to(self.place(v, position), self.dims)
         value = jax.numpy.broadcast_to(value, self.dims)
-        own = shape_of(v)[-len(self.shape) :] if self.shape else ()
-        mask = self.mask(tuple((0, n) for n in own), frozenset(range(len(self.shape))))
+        extents = shape_of(v)[-len(self.shape) :] if self.shape else ()
+        mask = self.mask(tuple((0, n) for n in extents), frozenset(range(len(self.shape))))
         if mask is not None:
             mask = jax.numpy.broadcast_to(mask, self.dims)
         triton.store(self.refs[v].at[place], value, mask=mask)
@@ -241,19 +240,8 @@ class _Block(Points):
         return lax.convert_element_type(number, element)
 
 
-def _zero(v: Variable) -> Any:
-    return np.zeros((), element_of(v))
-
-
-def _grid(program: Program, region: Grid, block: _Block) -> None:
-    block.evaluate(program, region.instances, lambda position: True)
-    for v in region.results:
-        position = identity(len(region.shape))
-        block.store(v, position, block.entries[v, position])
-
-
-def _columns(program: Program, region: Swept, block: _Block, made: set[Variable], interpret: bool) -> None:
-    level, own = len(region.shape), identity(len(region.shape))
+def _columns(program: Program, region: Swept, block: _Block, written: set[Variable], interpret: bool) -> None:
+    level, column = len(region.shape), identity(len(region.shape))
     earlier: set[Variable] = set()
     for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
         if not interpret and earlier & set(region.loads):
@@ -261,24 +249,19 @@ def _columns(program: Program, region: Swept, block: _Block, made: set[Variable]
             triton.debug_barrier()
         block.evaluate(program, around, lambda position: level not in symbols_of(position))
         start = [jax.numpy.broadcast_to(block.value(o), block.dims) for o in sweep.begins]
-        last = _loop(program, sweep, around, after, block, start, made)
+        last = _loop(program, sweep, around, after, block, start, written)
         for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
-            if v in made:
-                block.store(v, own, state)
-            block.entries[v, own] = state
+            if v in written:
+                block.store(v, column, state)
+            block.entries[v, column] = state
         earlier.update((*sweep.equation.outvars[sweep.states :], *after))
 
 
 def _loop(
-    program: Program,
-    sweep: Sweep,
-    around: Instances,
-    after: Mapping[Variable, Instances],
-    block: _Block,
-    start: list[Any],
-    made: set[Variable],
-) -> list[Any]:
-    own, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
+    program: Program, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], block: _Block,
+    start: list[Any], written: set[Variable],
+) -> list[Any]:  # fmt: skip
+    column, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
 
     def step(n: Any, states: Sequence[Any]) -> list[Any]:
         level = np.int32(count - 1) - n if e.params["reverse"] else n
@@ -286,11 +269,11 @@ def _loop(
         inner.evaluate(program, around, lambda position: True)
         sweep.bind(inner, states)
         inner.evaluate(sweep.body, sweep.inner, lambda position: True)
-        results = [inner.value(Operand(v, own, sweep.box)) for v in sweep.body.results]
-        here = (Index(len(own), 1, 0), *own)
+        results = [inner.value(Operand(v, column, sweep.box)) for v in sweep.body.results]
+        here = (Index(len(column), 1, 0), *column)
         for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
             inner.entries[v, here] = value
-            if v in made:
+            if v in written:
                 inner.store(v, here, value)
         for v, instances in after.items():
             inner.evaluate(program, instances, lambda position: True)

@@ -163,7 +163,8 @@ def is_fusible(e: JaxprEqn, native: bool = False) -> bool:
             last = len(e.params["permutation"]) - 1
             return native or last < 0 or e.params["permutation"][last] == last
         case "reshape":
-            return _without_ones(shape_of(e.invars[0])) == _without_ones(shape_of(e.outvars[0])) and len(e.invars) == 1
+            before, after = ([n for n in shape_of(v) if n != 1] for v in (e.invars[0], e.outvars[0]))
+            return before == after and len(e.invars) == 1
         case "broadcast_in_dim" | "iota":
             return len(e.invars) <= 1
         case _:
@@ -206,10 +207,6 @@ def gathered(e: JaxprEqn) -> tuple[int, int] | None:
         and element_of(indices).name in ("int32", "uint8", "int8", "int16", "uint16")
     )
     return (axis, next(k for k in range(len(shape)) if k not in numbers.offset_dims)) if plain else None
-
-
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(n for n in shape if n != 1)
 
 
 def folded(e: JaxprEqn) -> int:
@@ -282,15 +279,15 @@ def _moved(e: JaxprEqn, position: Position) -> Position:
 
 def _joined(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
     """All parts of a concatenation, also those that no point reads."""
-    d, found, start = e.params["dimension"], list[Operand](), 0
+    d, parts, start = e.params["dimension"], list[Operand](), 0
     for x in e.invars:
         stop = start + shape_of(x)[d]
         part = cut(box, position[d], start, stop)
         if part is None:
             raise Unplaced(e.outvars[0])
-        found.append(Operand(x, (*position[:d], position[d].moved(-start), *position[d + 1 :]), part))
+        parts.append(Operand(x, (*position[:d], position[d].moved(-start), *position[d + 1 :]), part))
         start = stop
-    return found
+    return parts
 
 
 def _inside(e: JaxprEqn, position: Position, box: Box) -> Box:
@@ -305,12 +302,12 @@ def _inside(e: JaxprEqn, position: Position, box: Box) -> Box:
 
 def _of_fold(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
     (x,), axes = e.invars, e.params["axes"]
-    found: list[Operand] = []
+    operands: list[Operand] = []
     for point in np.ndindex(*(shape_of(x)[k] for k in axes)):
         rest, fixed = iter(position), dict(zip(axes, point, strict=True))
         at = tuple(Index(None, 0, fixed[k]) if k in fixed else next(rest) for k in range(len(shape_of(x))))
-        found.append(Operand(x, at, box))
-    return found
+        operands.append(Operand(x, at, box))
+    return operands
 
 
 class Places:
@@ -357,8 +354,8 @@ def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], p
         return values[1]
     if name == "concatenate":
         d, parts = e.params["dimension"], _joined(e, position, box)
-        found = iter(values)
-        read = [(next(found), n) for (_, _, b), n in zip(parts, _stops(e, d), strict=True) if not is_empty(b)]
+        stops, remaining = np.cumsum([shape_of(x)[d] for x in e.invars]).tolist(), iter(values)
+        read = [(next(remaining), n) for (_, _, b), n in zip(parts, stops, strict=True) if not is_empty(b)]
         value = read[-1][0]
         for part, stop in reversed(read[:-1]):
             value = chosen(places.below(position[d], stop), part, value)
@@ -376,10 +373,6 @@ def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], p
                     x = chosen(places.below(index, low), outside, x)
         return x
     return values[0]
-
-
-def _stops(e: JaxprEqn, d: int) -> list[int]:
-    return np.cumsum([shape_of(x)[d] for x in e.invars]).tolist()
 
 
 def alike(values: Sequence[Any]) -> list[Any]:

@@ -66,7 +66,7 @@ class _Rows:
         stages = [self._function(k, v, stage) for k, (v, stage) in enumerate(region.stages.items())]
         count, tiles = -(-region.shape[0] // self.rows), -(-region.shape[1] // self.tile)
         arrays = [f"ptr noalias %a{k}" for k in range(len(self.arrays))]
-        given = ", ".join(
+        arguments = ", ".join(
             [*(f"ptr %a{k}" for k in range(len(self.arrays))), *(f"ptr {r}" for r in self.rings.values())]
         )
         lines = [f"define internal void @block({', '.join(arrays)}, ptr noalias %buffer, i64 %block) {{", "entry:"]
@@ -101,7 +101,7 @@ class _Rows:
                 f"  %own{k} = and i1 %from{k}, %to{k}",
                 f"  br i1 %both{k}, label %do{k}, label %done{k}",
                 f"do{k}:",
-                f"  call void @stage{k}({given}, i64 %row{k}, i1 %own{k}, i64 %j0, i64 %j1)",
+                f"  call void @stage{k}({arguments}, i64 %row{k}, i1 %own{k}, i64 %j0, i64 %j1)",
                 f"  br label %done{k}",
                 f"done{k}:",
             ]

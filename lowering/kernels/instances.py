@@ -40,8 +40,8 @@ class Instances:
 
     def weight(self, program: Program) -> int:
         """The time of one point, in additions."""
-        own = sum(weight_of(program.equations[k]) * len(at) for k, at in self.computed.items())
-        return own + sum(GATHERED if is_gathered(p) else LOAD for at in self.loads.values() for p in at)
+        computed = sum(weight_of(program.equations[k]) * len(at) for k, at in self.computed.items())
+        return computed + sum(GATHERED if is_gathered(p) else LOAD for at in self.loads.values() for p in at)
 
     @property
     def moves(self) -> bool:
@@ -55,17 +55,14 @@ def is_gathered(position: Position) -> bool:
 
 
 def instances_of(
-    program: Program,
-    asked: Iterable[Operand],
-    stored: Container[Variable],
-    most: int | None = None,
+    program: Program, asked: Iterable[Operand], stored: Container[Variable], most: int | None = None,
     results: Container[Variable] = (),
-) -> Instances:
+) -> Instances:  # fmt: skip
     """The instances that operands depend on, down to inputs and to stored variables that are no results of the region.
 
     Raises Unplaced for a variable that has to be stored, TooMany for more than `most` instances.
     """
-    found, pending = Instances(), dict[int, dict[Variable, dict[Position, Box]]]()
+    instances, pending = Instances(), dict[int, dict[Variable, dict[Position, Box]]]()
     queue: list[int] = []
     count = 0
 
@@ -76,7 +73,7 @@ def instances_of(
             return
         k = program.maker.get(v)
         if k is None or (v in stored and v not in results):
-            at = found.loads.setdefault(v, {})
+            at = instances.loads.setdefault(v, {})
         else:
             if k not in pending:
                 pending[k] = {}
@@ -92,12 +89,12 @@ def instances_of(
     while queue:
         k = -heapq.heappop(queue)
         (places,) = pending[k].values()
-        found.computed[k] = places
+        instances.computed[k] = places
         for position, box in places.items():
             for operand in operands_of(program.equations[k], position, box):
                 ask(operand)
-    found.computed = dict(sorted(found.computed.items()))
-    return found
+    instances.computed = dict(sorted(instances.computed.items()))
+    return instances
 
 
 class Points(Places):

@@ -30,7 +30,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 from lowering.kernels.equations import FOLDING, POINTWISE, gathered, is_fusible
 from lowering.kernels.minimum_cut import Graph
-from lowering.kernels.program import element_of, shape_of, states_of
+from lowering.kernels.program import bind, element_of, shape_of, states_of, variables
 from lowering.kernels.sweeps import swept
 from lowering.tracing import shaped
 
@@ -88,26 +88,26 @@ class Layout:
             for k in range(len(shape_of(v)) if x is not None else 0):
                 classes.join((v, k), (x, k))
         chosen = self._chosen(classes)
-        found: dict[Any, int | None] = {}
+        scanned: dict[Any, int | None] = {}
         for v in self._variables():
             axes = [k for k in range(len(shape_of(v))) if classes.of((v, k)) in chosen]
             if axes:
-                found[v] = axes[0] if len(axes) == 1 else None
-        return found
+                scanned[v] = axes[0] if len(axes) == 1 else None
+        return scanned
 
     def _chosen(self, classes: _Classes) -> set[Axis]:
         """Of what is turned, an axis that is moved: one of scans before others, and one that goes from end to end."""
         first = {classes.of((v, 0)) for e in self.jaxpr.eqns if id(e) in self.sweeps for v in _levels(e)}
-        found, indexed = set[Axis](), set[Axis]()
+        chosen, indexed = set[Axis](), set[Axis]()
         for e in self.jaxpr.eqns:
             indexed.update(classes.of(a) for a in _indexed(e))
         for e in filter(_is_turn, self.jaxpr.eqns):
             axes, last = e.params["permutation"], len(e.params["permutation"]) - 1
             # what was innermost, and what is
             moved = {classes.of((e.invars[0], k)): {k, axes.index(k)} == {0, last} for k in (last, axes[last])}
-            if found.isdisjoint(moved):
-                found.add(max(moved, key=lambda a: (a in first, moved[a], a not in indexed)))
-        return found
+            if chosen.isdisjoint(moved):
+                chosen.add(max(moved, key=lambda a: (a in first, moved[a], a not in indexed)))
+        return chosen
 
     def _variables(self) -> Iterator[Any]:
         yield from self.jaxpr.constvars
@@ -115,7 +115,7 @@ class Layout:
         for e in self.jaxpr.eqns:
             yield from e.outvars
 
-    def _own(self, v: Any) -> str | None:
+    def _as_written(self, v: Any) -> str | None:
         """The position of the scanned axis of a variable as written; None where that makes no difference."""
         k = self.scanned.get(v) if not isinstance(v, Literal) else None
         shape = shape_of(v)
@@ -128,14 +128,14 @@ class Layout:
 
     def _places(self) -> dict[Any, str]:
         graph = Graph((LAST, FIRST))
-        given = [*self.jaxpr.constvars, *self.jaxpr.invars]
-        held = {v for v in (*given, *self.jaxpr.outvars) if not isinstance(v, Literal)}
+        inputs = [*self.jaxpr.constvars, *self.jaxpr.invars]
+        held = set(variables((*inputs, *self.jaxpr.outvars)))
 
         def reads(x: Any, reader: Any = None) -> None:
             """A variable is read as another one lies, or as the program is written."""
-            if (own := self._own(x)) is None:
+            if (position := self._as_written(x)) is None:
                 return
-            reader = own if reader is None else reader
+            reader = position if reader is None else reader
             times = TURNED if x in held else MADE
             times = 0 if x in self.loose and x not in self.before else times
             cost = times * prod(shape_of(x)) * element_of(x).itemsize
@@ -147,17 +147,17 @@ class Layout:
             graph.edge(reader, last)
 
         def fix(v: Any) -> None:
-            if (own := self._own(v)) is not None:
-                graph.edge(own, v)
-                graph.edge(v, own)
+            if (position := self._as_written(v)) is not None:
+                graph.edge(position, v)
+                graph.edge(v, position)
 
-        for v in given:
+        for v in inputs:
             if v not in self.loose:
                 fix(v)
         for e in self.jaxpr.eqns:
             if self._is_free(e):
                 (v,) = e.outvars
-                if self._own(v) is not None:
+                if self._as_written(v) is not None:
                     for x in e.invars:
                         reads(x, v)
                 continue
@@ -169,7 +169,7 @@ class Layout:
         for v, x in zip(self.jaxpr.outvars, self.before, strict=True):
             reads(v, x)
         last = graph.cut()
-        return {v: LAST if v in last else FIRST for v in self.scanned if self._own(v) is not None}
+        return {v: LAST if v in last else FIRST for v in self.scanned if self._as_written(v) is not None}
 
     def _is_free(self, e: JaxprEqn) -> bool:
         """True if an equation is computed in whatever order its arrays have."""
@@ -178,15 +178,15 @@ class Layout:
             return False
         if any(self.scanned.get(v) == k for v, k in _indexed(e)):
             return False
-        return not any(v in self.pinned for v in (*e.invars, *e.outvars) if not isinstance(v, Literal))
+        return self.pinned.isdisjoint(variables((*e.invars, *e.outvars)))
 
     def order(self, v: Any, place: str | None) -> Order:
         """The axes of a variable in memory."""
-        own = tuple(range(len(shape_of(v))))
+        axes = tuple(range(len(shape_of(v))))
         k = None if isinstance(v, Literal) else self.scanned.get(v)
         if k is None or place is None:
-            return own
-        rest = tuple(a for a in own if a != k)
+            return axes
+        rest = tuple(a for a in axes if a != k)
         return (k, *rest) if place == FIRST else (*rest, k)
 
     # The program
@@ -213,11 +213,11 @@ class Layout:
         def get(v: Any, order: Order) -> Any:
             if isinstance(v, Literal):
                 return v.val
-            value, own = env[v]
-            if own == order:
+            value, source = env[v]
+            if source == order:
                 return value
             if (v, order) not in moved:
-                moved[v, order] = in_order(value, [own.index(k) for k in order])
+                moved[v, order] = in_order(value, [source.index(k) for k in order])
             return moved[v, order]
 
         for v, x in zip(self.jaxpr.constvars, self.closed.consts, strict=True):
@@ -227,12 +227,11 @@ class Layout:
         for e in self.jaxpr.eqns:
             if not self._is_free(e):
                 values = [get(v, self.order(v, None)) for v in e.invars]
-                found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
-                for v, x in zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True):
+                for v, x in zip(e.outvars, bind(e, values), strict=True):
                     env[v] = x, self.order(v, None)
                 continue
             (v,) = e.outvars
-            known = (self.place[x] for x in (v, *e.invars) if not isinstance(x, Literal) and x in self.place)
+            known = (self.place[x] for x in variables((v, *e.invars)) if x in self.place)
             place = next(known, None)
             orders = [self.order(x, place) for x in e.invars]
             values = [get(x, order) for x, order in zip(e.invars, orders, strict=True)]
@@ -272,7 +271,7 @@ class _Classes:
 def _levels(e: JaxprEqn) -> Iterable[Any]:
     """Operands and results of a scan that have its levels."""
     constants, states = states_of(e)
-    yield from (v for v in e.invars[constants + states :] if not isinstance(v, Literal))
+    yield from variables(e.invars[constants + states :])
     yield from e.outvars[states:]
 
 
@@ -280,8 +279,8 @@ def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:
     """The axes of operands of an equation that are those of its result."""
     name, p = e.primitive.name, e.params
     if is_sweep:
-        own = list(_levels(e))
-        yield from (((v, 0), (own[0], 0)) for v in own[1:])
+        levels = list(_levels(e))
+        yield from (((v, 0), (levels[0], 0)) for v in levels[1:])
         return
     if name not in POINTWISE and not is_fusible(e) and name != "transpose":
         return
@@ -296,7 +295,7 @@ def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:
             case "transpose":
                 pairs = ((k, n) for n, k in enumerate(p["permutation"]))
             case "squeeze" | "reshape":
-                pairs = zip(_wide(shape_of(x)), _wide(shape_of(y)), strict=True)
+                pairs = zip(*([k for k, n in enumerate(shape_of(v)) if n != 1] for v in (x, y)), strict=True)
             case "gather":
                 if x is not e.invars[0]:
                     continue
@@ -313,10 +312,6 @@ def _indexed(e: JaxprEqn) -> tuple[Axis, ...]:
     """Of a gather that a kernel computes, the axes of its operand and of its result that indices replace."""
     axes = gathered(e) if e.primitive.name == "gather" else None
     return () if axes is None else ((e.invars[0], axes[0]), (e.outvars[0], axes[1]))
-
-
-def _wide(shape: Sequence[int]) -> list[int]:
-    return [k for k, n in enumerate(shape) if n != 1]
 
 
 def _computed(e: JaxprEqn, values: Sequence[Any], orders: Sequence[Order], order: Order) -> Any:
@@ -341,19 +336,19 @@ def _computed(e: JaxprEqn, values: Sequence[Any], orders: Sequence[Order], order
             return lax.concatenate(values, order.index(p["dimension"]))
         case "pad":
             return lax.pad(values[0], values[1], [p["padding_config"][k] for k in order])
-    (x,), (own,) = values, orders
+    (x,), (source,) = values, orders
     match name:
         case "slice":
-            strides = None if p["strides"] is None else [p["strides"][k] for k in own]
-            starts, stops = ([p[n][k] for k in own] for n in ("start_indices", "limit_indices"))
+            strides = None if p["strides"] is None else [p["strides"][k] for k in source]
+            starts, stops = ([p[n][k] for k in source] for n in ("start_indices", "limit_indices"))
             return lax.slice(x, starts, stops, strides)
         case "broadcast_in_dim":
-            return lax.broadcast_in_dim(x, ordered, [order.index(p["broadcast_dimensions"][k]) for k in own])
+            return lax.broadcast_in_dim(x, ordered, [order.index(p["broadcast_dimensions"][k]) for k in source])
         case "transpose":
-            axes = [own.index(p["permutation"][k]) for k in order]
+            axes = [source.index(p["permutation"][k]) for k in order]
             return x if axes == sorted(axes) else in_order(x, axes)
         case "rev":
-            return lax.rev(x, [own.index(k) for k in p["dimensions"]])
+            return lax.rev(x, [source.index(k) for k in p["dimensions"]])
         case "squeeze" | "reshape":
             return lax.reshape(x, ordered)
         case _:

@@ -118,9 +118,9 @@ class _Columns(Block):
         element, level = element_of(v).name, len(self.region.shape)
         partial = {k for k in symbols_of(position) if box[k] != (0, self._extent(k))}
         clamped = [bool(partial & symbols_of((i,))) for i in position]
-        if v in self.region.made or self._is_turned(v, position, partial):
+        if v in self.region.defines or self._is_turned(v, position, partial):
             (k,) = [k for k, i in enumerate(position) if i.symbol == level or self._is_level(v, k)]
-            key = v if v in self.region.made else (v, (*position[:k], *position[k + 1 :]))
+            key = v if v in self.region.defines else (v, (*position[:k], *position[k + 1 :]))
             number = self._in_range(self._number(position[k]), shape_of(v)[k], clamped[k])
             kind = self.text.vector(memory_of(element))
             where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[key]}, i64 {number.name}")
@@ -129,7 +129,7 @@ class _Columns(Block):
 
     def _is_level(self, v: Variable, k: int) -> bool:
         """An axis of what was made has the levels."""
-        return v in self.region.made and k == self.region.axis.get(v, 0)
+        return v in self.region.defines and k == self.region.axis.get(v, 0)
 
     def _extent(self, axis: int) -> int:
         shape = self.region.shape
@@ -157,8 +157,8 @@ class _Columns(Block):
             self.text.store(memory, one, self._at(pointer, element, str(step * k)), element)
 
     def _lane_stride(self, v: Variable) -> int:
-        own = len(self.region.shape)
-        position = self.region.place(v) if len(shape_of(v)) > own else identity(own)
+        rank = len(self.region.shape)
+        position = self.region.place(v) if len(shape_of(v)) > rank else identity(rank)
         return next((s for s, i in zip(strides_of(v), position, strict=True) if i.symbol == self.lane), 1)
 
     # Levels that lie innermost
@@ -173,8 +173,8 @@ class _Columns(Block):
         return last.symbol == level and lane == [1] and all(i.symbol != level for i in outer)
 
     def _is_turned_out(self, v: Variable) -> bool:
-        shape, own = shape_of(v), len(self.region.shape)
-        return len(shape) > own and self.region.axis.get(v, 0) == own and self.lanes > 1
+        shape, rank = shape_of(v), len(self.region.shape)
+        return len(shape) > rank and self.region.axis.get(v, 0) == rank and self.lanes > 1
 
     def _buffer(self, key: Any, levels: int, element: str) -> None:
         if key not in self.buffers:
@@ -243,15 +243,15 @@ class _Columns(Block):
     # Sweeps
 
     def kernel(self) -> Kernel:
-        region, own = self.region, identity(len(self.region.shape))
-        handed = {v for v in region.loads if v in region.made and len(shape_of(v)) > len(own)}
-        for v in region.made:
+        region, column = self.region, identity(len(self.region.shape))
+        handed = {v for v in region.loads if v in region.defines and len(shape_of(v)) > len(column)}
+        for v in region.defines:
             if v in handed or (v in self.results and self._is_turned_out(v)):
                 self._buffer(v, max(shape_of(v)[region.axis.get(v, 0)], 1), element_of(v).name)
         for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
             self.levels = sweep.length
             self._turn_inwards(sweep, [around, *after.values()])
-            self.evaluate(self.program, around, lambda position: len(own) not in symbols_of(position))
+            self.evaluate(self.program, around, lambda position: len(column) not in symbols_of(position))
             for v in self.results if sweep is region.sweeps[0] else ():
                 if self._is_turned_out(v):
                     pointer = self._at(self._pointer(v), element_of(v).name, self._column(v))
@@ -259,7 +259,7 @@ class _Columns(Block):
             start = [self.value(o) for o in sweep.begins]
             last = self._swept(sweep, around, after, start)
             for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
-                self.entries[v, own] = state
+                self.entries[v, column] = state
                 if v in self.results:
                     self.store(v, state)
         for v in self.results:
@@ -283,13 +283,13 @@ class _Columns(Block):
 
     def _turn_inwards(self, sweep: Sweep, read: Iterable[Instances]) -> None:
         """Bring what a sweep reads, and whose levels lie innermost, into buffers."""
-        made = set(self.region.made)
+        defined = set(self.region.defines)
         for instances in read:
             for v, asked in instances.loads.items():
                 for position, box in asked.items():
                     partial = {k for k in symbols_of(position) if box[k] != (0, self._extent(k))}
                     key = v, position[:-1]
-                    if v in made or key in self.buffers or not self._is_turned(v, position, partial):
+                    if v in defined or key in self.buffers or not self._is_turned(v, position, partial):
                         continue
                     clamped = [bool(partial & symbols_of((i,))) for i in position]
                     numbers = [
@@ -307,7 +307,7 @@ class _Columns(Block):
     def _swept(
         self, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], start: Sequence[Lanes]
     ) -> list[Lanes]:
-        e, own, count = sweep.equation, identity(len(sweep.columns)), sweep.length
+        e, column, count = sweep.equation, identity(len(sweep.columns)), sweep.length
         carried = {f"%s{self.text.count}.{k}": x for k, x in enumerate(start)}
         with _Loop(self, count, carried) as loop:
             level = self.text.put(f"sub i64 {count - 1}, {loop.counter}") if e.params["reverse"] else loop.counter
@@ -317,9 +317,9 @@ class _Columns(Block):
             self.evaluate(self.program, around, lambda position: True)
             sweep.bind(self, states)
             self.evaluate(sweep.body, sweep.inner, lambda position: True)
-            results = [self.value(Operand(v, own, sweep.box)) for v in sweep.body.results]
+            results = [self.value(Operand(v, column, sweep.box)) for v in sweep.body.results]
             for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
-                self.entries[v, (Index(len(own), 1, 0), *own)] = value
+                self.entries[v, (Index(len(column), 1, 0), *column)] = value
                 self.store(v, value)
             for v, instances in after.items():
                 self.evaluate(self.program, instances, lambda position: True)

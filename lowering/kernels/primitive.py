@@ -22,15 +22,15 @@ from typing import Any
 import jax
 from jax import lax
 from jax.core import Tracer
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Primitive, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 from lowering.gradients.checkpointed_loop import moves, replaced
 from lowering.gradients.in_place_adjoints import still
 from lowering.kernels.layouts import Layout, in_order
-from lowering.kernels.program import INNER, flattened, states_of
+from lowering.kernels.program import INNER, bind, evaluate, flattened, shapes_of, states_of, values_of
 from lowering.kernels.regions import Left, Parts, parted
-from lowering.kernels.report import LoopPlan, told
+from lowering.kernels.report import LoopPlan, reports_of
 from lowering.kernels.stages import Staged, steps_at_once
 from lowering.tracing import shaped
 
@@ -86,25 +86,14 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*xs: Any) -> Any:
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
         flat = jax.tree_util.tree_leaves(xs)
-        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), _interpreted(closed, flat))
+        return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), evaluate(closed, flat, rule))
+
+    def rule(e: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        if e.primitive is kernels:
+            return _run_in_kernels(*values, **e.params, interpret=True)
+        return evaluate(e.params["jaxpr"], values, rule) if e.primitive.name in ("jit", "pjit") else bind(e, values)
 
     return call
-
-
-def _interpreted(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, operands, strict=True))
-    for e in closed.jaxpr.eqns:
-        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        if e.primitive is kernels:
-            found = _run_in_kernels(*values, **e.params, interpret=True)
-        elif e.primitive.name in ("jit", "pjit"):
-            found = _interpreted(e.params["jaxpr"], values)
-        else:
-            found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
-            found = found if e.primitive.multiple_results else [found]
-        env.update(zip(e.outvars, found, strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in closed.jaxpr.outvars]
 
 
 def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
@@ -121,10 +110,10 @@ def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
         return tree.unflatten(_in_pairs(closed, flat, n))
     if not _is_of_kernels(closed.jaxpr):
         return lax.fori_loop(0, n, lambda _, s: step(s), state)
-    given = closed.consts
+    constants = closed.consts
     layout = Layout(flattened(_explicit(closed)), repeated=True)
-    turned = [in_order(x, order) for x, order in zip([*given, *flat], layout.entries, strict=True)]
-    program, count = layout.program, len(given)
+    turned = [in_order(x, order) for x, order in zip([*constants, *flat], layout.entries, strict=True)]
+    program, count = layout.program, len(constants)
     last = lax.fori_loop(0, n, lambda _, xs: bound(program, [*turned[:count], *xs]), turned[count:])
     back = [[order.index(k) for k in range(len(order))] for order in layout.entries[count:]]
     return tree.unflatten([in_order(x, axes) for x, axes in zip(last, back, strict=True)])
@@ -154,7 +143,7 @@ def plan_of_steps(step: Callable[[Any], Any], state: Any) -> LoopPlan:
     flat, tree = jax.tree_util.tree_flatten(state)
     closed = jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(step(tree.unflatten(xs))))(*flat)
     parts, k = in_steps(closed)
-    return LoopPlan(k, None if parts is None else tuple(told(parts, [])))
+    return LoopPlan(k, None if parts is None else tuple(reports_of(parts, [])))
 
 
 def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
@@ -219,23 +208,15 @@ def run(parts: Parts, operands: Sequence[Any], launch: Callable[..., list[Any]])
     program = parts.program
     env: dict[Any, Any] = {**program.constants, **dict(zip(program.inputs, operands, strict=True))}
     for region in parts.regions:
-        if isinstance(region, Left):
-            _run_left(parts, region, env, launch)
-        else:
-            made = parts.results_of(region)
-            env.update(zip(made, launch(program, region, made, env), strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in program.results]
-
-
-def _run_left(parts: Parts, region: Left, env: dict[Any, Any], launch: Callable[..., list[Any]]) -> None:
-    for k in region.equations:
-        e = parts.program.equations[k]
-        if all(v in env for v in e.outvars):
+        if not isinstance(region, Left):
+            results = parts.results_of(region)
+            env.update(zip(results, launch(program, region, results, env), strict=True))
             continue
-        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        params = {**e.params, **_inner_in_kernels(e, parts.native, launch)}
-        made = e.primitive.bind(*values, **e.primitive.get_bind_params(params))
-        env.update(zip(e.outvars, made if e.primitive.multiple_results else [made], strict=True))
+        for e in (program.equations[k] for k in region.equations):
+            if not all(v in env for v in e.outvars):
+                params = {**e.params, **_inner_in_kernels(e, parts.native, launch)}
+                env.update(zip(e.outvars, bind(e, values_of(e.invars, env), params), strict=True))
+    return values_of(program.results, env)
 
 
 def _inner_in_kernels(e: JaxprEqn, native: bool, launch: Callable[..., list[Any]]) -> dict[str, Any]:
@@ -243,24 +224,28 @@ def _inner_in_kernels(e: JaxprEqn, native: bool, launch: Callable[..., list[Any]
 
     def inner(closed: ClosedJaxpr) -> ClosedJaxpr:
         parts = parted(closed, native)
-        shapes = [shaped(a.shape, a.dtype, a) for a in closed.in_avals]
-        return jax.make_jaxpr(lambda *xs: run(parts, xs, launch))(*shapes) if parts.any_kernels else closed
+        return jax.make_jaxpr(lambda *xs: run(parts, xs, launch))(*shapes_of(closed)) if parts.any_kernels else closed
 
     names = INNER.get(e.primitive.name, ())
     return {n: tuple(map(inner, x)) if isinstance(x := e.params[n], tuple) else inner(x) for n in names}
 
 
 def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
-    """The tangents of the results that have any, of operands and the tangents of some."""
-    function = partial(_keeping_states_alone, body)
+    """The tangents of the results that have any, of operands and the tangents of some.
+
+    What the derivatives of scans need of a step is computed again of the state before it.
+    """
+
+    def rule(e: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        return _scanned(e, values) if e.primitive.name == "scan" else bind(e, values)
 
     def tangents(*operands: Any) -> list[Any]:
-        xs, given = operands[: len(body.in_avals)], operands[len(body.in_avals) :]
+        xs, directions = operands[: len(body.in_avals)], operands[len(body.in_avals) :]
 
         def some(*moved: Any) -> list[Any]:
-            return [r for r in function(*replaced(xs, varied, moved)) if moves(r)]
+            return [r for r in evaluate(body, replaced(xs, varied, moved), rule) if moves(r)]
 
-        return jax.jvp(some, [xs[k] for k in varied], list(given))[1]
+        return jax.jvp(some, [xs[k] for k in varied], list(directions))[1]
 
     return tangents
 
@@ -272,36 +257,18 @@ DEAR = frozenset([
 """Primitives that are not computed again for a derivative; JAX differentiates programs with these."""
 
 
-def _is_cheap(e: JaxprEqn) -> bool:
-    return e.primitive.name not in DEAR
-
-
 def _as_jax_has_it(
-    primals: Sequence[Any], varied: Sequence[int], given: Sequence[Any], body: ClosedJaxpr
+    primals: Sequence[Any], varied: Sequence[int], directions: Sequence[Any], body: ClosedJaxpr
 ) -> tuple[Any, Any]:
     """The derivative of the program of `jax.lax`."""
 
     def some(*moved: Any) -> tuple[list[Any], list[Any]]:
-        found = jaxpr_as_fun(body)(*replaced(primals, varied, moved))
-        return [r for r in found if moves(r)], [r for r in found if not moves(r)]
+        values = jaxpr_as_fun(body)(*replaced(primals, varied, moved))
+        return [r for r in values if moves(r)], [r for r in values if not moves(r)]
 
-    floats, moved, rest = map(iter, jax.jvp(some, [primals[k] for k in varied], list(given), has_aux=True))
+    floats, moved, rest = map(iter, jax.jvp(some, [primals[k] for k in varied], list(directions), has_aux=True))
     results = [next(floats) if moves(a) else next(rest) for a in body.out_avals]
     return results, [next(moved) if moves(r) else still(r) for r in results]
-
-
-def _keeping_states_alone(body: ClosedJaxpr, *operands: Any) -> list[Any]:
-    """The program; what the derivatives of its scans need of a step is computed again of the state before it."""
-    env: dict[Any, Any] = dict(zip(body.jaxpr.constvars, body.consts, strict=True))
-    env.update(zip(body.jaxpr.invars, operands, strict=True))
-    for e in body.jaxpr.eqns:
-        values = [v.val if isinstance(v, Literal) else env[v] for v in e.invars]
-        if e.primitive.name == "scan":
-            found = _scanned(e, values)
-        else:
-            found = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
-        env.update(zip(e.outvars, found if e.primitive.multiple_results else [found], strict=True))
-    return [v.val if isinstance(v, Literal) else env[v] for v in body.jaxpr.outvars]
 
 
 def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
@@ -310,20 +277,20 @@ def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
     constants, start, levels = values[:count], values[count : count + states], values[count + states :]
 
     def body(state: list[Any], level: list[Any]) -> tuple[list[Any], list[Any]]:
-        found = step(*constants, *state, *level)
-        return list(found[:states]), list(found[states:])
+        results = step(*constants, *state, *level)
+        return list(results[:states]), list(results[states:])
 
-    last, made = lax.scan(body, list(start), list(levels), length=p["length"], reverse=p["reverse"])
-    return [*last, *made]
+    last, stacked = lax.scan(body, list(start), list(levels), length=p["length"], reverse=p["reverse"])
+    return [*last, *stacked]
 
 
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
 ) -> tuple[Any, Any]:
     varied = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
-    given = [tangents[k] for k in varied]
-    if not all(map(_is_cheap, parted(body, native).left)):
-        return _as_jax_has_it(primals, varied, given, body)
+    directions = [tangents[k] for k in varied]
+    if any(e.primitive.name in DEAR for e in parted(body, native).left):
+        return _as_jax_has_it(primals, varied, directions, body)
     results = kernels.bind(*primals, body=body, count=count, native=native)
     if not varied:
         return results, [still(r) for r in results]
@@ -331,36 +298,36 @@ def _jvp(
         # linear in what moves
         whole = [ad.instantiate_zeros(t) for t in tangents[count:]]
         return results, kernels.bind(*primals[:count], *whole, body=body, count=count, native=native)
-    derivative = jax.make_jaxpr(_derivative(body, varied))(*primals, *given)
-    found = iter(kernels.bind(*primals, *given, body=derivative, count=len(primals), native=native))
-    return results, [next(found) if moves(r) else still(r) for r in results]
+    derivative = jax.make_jaxpr(_derivative(body, varied))(*primals, *directions)
+    derivatives = iter(kernels.bind(*primals, *directions, body=derivative, count=len(primals), native=native))
+    return results, [next(derivatives) if moves(r) else still(r) for r in results]
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int, native: bool) -> list[Any]:
     known = operands[:count]
     assert not any(map(ad.is_undefined_primal, known))
     back = [k for k, c in enumerate(cotangents) if not isinstance(c, ad.Zero)]
-    given = [cotangents[k] for k in back]
+    nonzero = [cotangents[k] for k in back]
     shapes = [shaped(x.aval.shape, x.aval.dtype, x.aval) for x in operands[count:]]
 
     def transposed(*operands: Any) -> list[Any]:
         values, arrived = operands[: len(known)], operands[len(known) :]
 
         def linear(*moved: Any) -> list[Any]:
-            found = jaxpr_as_fun(body)(*values, *moved)
-            return [found[k] for k in back]
+            results = jaxpr_as_fun(body)(*values, *moved)
+            return [results[k] for k in back]
 
         return list(jax.linear_transpose(linear, *shapes)(list(arrived)))
 
-    found = jax.make_jaxpr(transposed)(*known, *given)
-    return [None] * count + kernels.bind(*known, *given, body=found, count=len(known) + len(given), native=native)
+    program, operands = jax.make_jaxpr(transposed)(*known, *nonzero), (*known, *nonzero)
+    return [None] * count + kernels.bind(*operands, body=program, count=len(operands), native=native)
 
 
 def _batched(
     args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
 ) -> tuple[Any, Any]:
-    found = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
-    return kernels.bind(*args, body=found, count=count, native=native), [0] * len(found.out_avals)
+    program = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
+    return kernels.bind(*args, body=program, count=count, native=native), [0] * len(program.out_avals)
 
 
 kernels.def_impl(_run)

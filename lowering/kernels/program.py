@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
@@ -40,6 +40,11 @@ class Program:
     """Which equation makes a variable; inputs and constants have none."""
 
 
+def variables(operands: Iterable[Any]) -> list[Variable]:
+    """The variables among operands, without literals."""
+    return [v for v in operands if not isinstance(v, Literal)]
+
+
 def shape_of(v: Variable) -> tuple[int, ...]:
     """The shape of a variable or a literal."""
     return v.aval.shape
@@ -57,38 +62,50 @@ def flattened(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> [e.primitive.name for e in flattened(closed).jaxpr.eqns]
     ['neg']
     """
-    return jax.make_jaxpr(partial(_run, closed))(*[shaped(a.shape, a.dtype, a) for a in closed.in_avals])
+    return jax.make_jaxpr(lambda *operands: evaluate(closed, operands, _inlined))(*shapes_of(closed))
 
 
-def _run(closed: ClosedJaxpr, *operands: Any) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(closed.jaxpr.invars, operands, strict=True))
-
-    def value(v: Any) -> Any:
-        return v.val if isinstance(v, Literal) else env[v]
-
-    for e in closed.jaxpr.eqns:
-        found = _results(e, [value(v) for v in e.invars])
-        env.update(zip(e.outvars, found, strict=True))
-    return [value(v) for v in closed.jaxpr.outvars]
+def shapes_of(closed: ClosedJaxpr) -> list[jax.ShapeDtypeStruct]:
+    """The shapes and types of the inputs of a program."""
+    return [shaped(a.shape, a.dtype, a) for a in closed.in_avals]
 
 
-def _results(e: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+def evaluate(
+    closed: ClosedJaxpr, operands: Sequence[Any], rule: Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]]
+) -> list[Any]:
+    """The results of a program whose equations are evaluated by a rule, of each and of the values of its operands."""
+    jaxpr = closed.jaxpr
+    env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *operands), strict=True))
+    for e in jaxpr.eqns:
+        env.update(zip(e.outvars, rule(e, values_of(e.invars, env)), strict=True))
+    return values_of(jaxpr.outvars, env)
+
+
+def values_of(variables: Sequence[Any], env: Mapping[Any, Any]) -> list[Any]:
+    """The values of variables, and of literals."""
+    return [v.val if isinstance(v, Literal) else env[v] for v in variables]
+
+
+def bind(e: JaxprEqn, operands: Sequence[Any], params: Mapping[str, Any] | None = None) -> Sequence[Any]:
+    """The results of an equation of other operands, as many as it has, and of other parameters where they are given."""
+    results = e.primitive.bind(*operands, **e.primitive.get_bind_params(dict(e.params if params is None else params)))
+    return results if e.primitive.multiple_results else [results]
+
+
+def _inlined(e: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     name = e.primitive.name
     if name in CALLS:
         inner: Any = e.params[CALLS[name]]
-        return _run(inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()), *operands)
+        return evaluate(inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()), operands, _inlined)
     if name in OWN:
         primitive: Any = e.primitive
-        inner = jax.make_jaxpr(partial(primitive.impl, **e.params))(*operands)
-        return _run(inner, *operands)
+        return evaluate(jax.make_jaxpr(partial(primitive.impl, **e.params))(*operands), operands, _inlined)
     if name == "split":
         # several results of one equation: as many slices
         ends = np.cumsum(e.params["sizes"]).tolist()
         starts = [0, *ends[:-1]]
         return [lax.slice_in_dim(operands[0], a, b, axis=e.params["axis"]) for a, b in zip(starts, ends, strict=True)]
-    found = e.primitive.bind(*operands, **e.primitive.get_bind_params(e.params))
-    return found if e.primitive.multiple_results else [found]
+    return bind(e, operands)
 
 
 def without_barriers(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -98,38 +115,25 @@ def without_barriers(closed: ClosedJaxpr) -> ClosedJaxpr:
     >>> sorted({e.primitive.name for e in without_barriers(flattened(closed)).jaxpr.eqns})
     ['broadcast_in_dim', 'concatenate', 'slice']
     """
-
     maker = {v: e for e in closed.jaxpr.eqns for v in e.outvars}
 
-    def run(*operands: Any) -> list[Any]:
-        env: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        env.update(zip(closed.jaxpr.invars, operands, strict=True))
+    def rule(e: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        if e.primitive.name == "optimization_barrier":
+            return values
+        if (update := _updated(e, maker)) is not None:
+            x, part = values[0], lax.reshape(values[update.part], update.shape)
+            if update.is_added:
+                stop = [a + n for a, n in zip(update.start, update.shape, strict=True)]
+                part = lax.add(lax.slice(x, update.start, stop), part)
+            return [_joined(x, part, update.start)]
+        if (fold := _fold_of(e)) is not None:
+            x, start = values
+            return [fold(_folded(x, fold, e.params["dimensions"]), start)]
+        if e.primitive.name in REDUCED:
+            return [_folded(values[0], REDUCED[e.primitive.name], e.params["axes"])]
+        return bind(e, values)
 
-        def value(v: Any) -> Any:
-            return v.val if isinstance(v, Literal) else env[v]
-
-        for e in closed.jaxpr.eqns:
-            values = [value(v) for v in e.invars]
-            if e.primitive.name == "optimization_barrier":
-                results = values
-            elif (update := _updated(e, maker)) is not None:
-                x, part = values[0], lax.reshape(values[update.part], update.shape)
-                if update.is_added:
-                    stop = [a + n for a, n in zip(update.start, update.shape, strict=True)]
-                    part = lax.add(lax.slice(x, update.start, stop), part)
-                results = [_joined(x, part, update.start)]
-            elif (fold := _fold_of(e)) is not None:
-                x, start = values
-                results = [fold(_folded(x, fold, e.params["dimensions"]), start)]
-            elif e.primitive.name in REDUCED:
-                results = [_folded(values[0], REDUCED[e.primitive.name], e.params["axes"])]
-            else:
-                results = e.primitive.bind(*values, **e.primitive.get_bind_params(e.params))
-                results = results if e.primitive.multiple_results else [results]
-            env.update(zip(e.outvars, results, strict=True))
-        return [value(v) for v in closed.jaxpr.outvars]
-
-    return jax.make_jaxpr(run)(*[shaped(a.shape, a.dtype, a) for a in closed.in_avals])
+    return jax.make_jaxpr(lambda *operands: evaluate(closed, operands, rule))(*shapes_of(closed))
 
 
 FOLDS: Mapping[str, Any] = {"add": lax.add, "mul": lax.mul, "max": lax.max, "min": lax.min}
@@ -239,12 +243,12 @@ def _joined(x: Any, part: Any, start: Sequence[int]) -> Any:
 def program_of(closed: ClosedJaxpr) -> Program:
     """The program of a jaxpr that was flattened."""
     jaxpr = closed.jaxpr
-    needed = {v for v in jaxpr.outvars if not isinstance(v, Literal)}
+    needed = set(variables(jaxpr.outvars))
     chosen: list[JaxprEqn] = []
     for e in reversed(jaxpr.eqns):
         if e.effects or any(v in needed for v in e.outvars):
             chosen.append(e)
-            needed.update(v for v in e.invars if not isinstance(v, Literal))
+            needed.update(variables(e.invars))
     equations = tuple(reversed(chosen))
     maker = {v: k for k, e in enumerate(equations) for v in e.outvars}
     constants = dict(zip(jaxpr.constvars, closed.consts, strict=True))
@@ -253,8 +257,8 @@ def program_of(closed: ClosedJaxpr) -> Program:
 
 def inner_programs(e: JaxprEqn) -> list[ClosedJaxpr]:
     """The programs that a loop or a conditional runs."""
-    found = [e.params[name] for name in INNER.get(e.primitive.name, ())]
-    return [one for some in found for one in (some if isinstance(some, tuple) else (some,))]
+    params = [e.params[name] for name in INNER.get(e.primitive.name, ())]
+    return [one for some in params for one in (some if isinstance(some, tuple) else (some,))]
 
 
 def states_of(e: JaxprEqn) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from lowering.kernels.equations import MOVING, NATIVE, Operand, Unplaced, folded, gathered, is_fusible
 from lowering.kernels.instances import Instances, TooMany, instances_of
 from lowering.kernels.layouts import turned
-from lowering.kernels.positions import Box, Index, Position, identity
+from lowering.kernels.positions import Index, Position, identity
 from lowering.kernels.program import (
     Program,
     Variable,
@@ -26,6 +26,7 @@ from lowering.kernels.program import (
     inner_programs,
     program_of,
     shape_of,
+    variables,
     without_barriers,
 )
 from lowering.kernels.stages import NoPieces, Staged, folds_rows, follows, inner_instances, row_bytes, stage_of
@@ -99,11 +100,11 @@ class Swept:
 
     def place(self, v: Variable) -> Position:
         """The point of a column, and its level, as a position in what is made level by level."""
-        own, axis = identity(len(self.shape)), self.axis.get(v, 0)
-        return (*own[:axis], Index(len(own), 1, 0), *own[axis:])
+        column, axis = identity(len(self.shape)), self.axis.get(v, 0)
+        return (*column[:axis], Index(len(column), 1, 0), *column[axis:])
 
     @property
-    def made(self) -> list[Variable]:
+    def defines(self) -> list[Variable]:
         return [v for s, rest in zip(self.sweeps, self.after, strict=True) for v in (*s.equation.outvars, *rest)]
 
     @property
@@ -111,14 +112,14 @@ class Swept:
         """Variables that are loaded, its own results among them; of its own level a sweep reads nothing."""
         around = [v for i in self.instances for v in i.loads]
         for sweep, results in zip(self.sweeps, self.after, strict=True):
-            own = sweep.equation.outvars
-            around += [v for i in results.values() for v in i.loads if v not in own]
+            defined = sweep.equation.outvars
+            around += [v for i in results.values() for v in i.loads if v not in defined]
         return list(dict.fromkeys(around))
 
     @property
     def reads(self) -> list[Variable]:
-        made = set(self.made)
-        return [v for v in self.loads if v not in made]
+        defined = set(self.defines)
+        return [v for v in self.loads if v not in defined]
 
 
 @dataclass(slots=True)
@@ -160,21 +161,13 @@ class Parts:
     def results_of(self, region: Grid | Swept | Staged) -> list[Variable]:
         """Variables that a kernel stores: its results, or those of its scans that anything else reads or that the
         scans after them read."""
-        wanted = set[Variable]() if isinstance(region, Grid) else self.wanted(region)
-        return region.results if isinstance(region, Grid) else [v for v in region.made if v in wanted]
-
-    def wanted(self, region: Swept | Staged) -> set[Variable]:
-        found = {v for v in self.program.results if not isinstance(v, Literal)}
-        if isinstance(region, Swept):
-            found.update(() if self.native else region.loads)
-        for r in self.regions:
-            if isinstance(r, Left):
-                found.update(
-                    v for k in r.equations for v in self.program.equations[k].invars if not isinstance(v, Literal)
-                )
-            elif r is not region:
-                found.update(r.reads)
-        return found
+        if isinstance(region, Grid):
+            return region.results
+        wanted = set(variables((*self.program.results, *(v for e in self.left for v in e.invars))))
+        if isinstance(region, Swept) and not self.native:
+            wanted.update(region.loads)
+        wanted.update(v for r in self.kernels if r is not region for v in r.reads)
+        return [v for v in region.defines if v in wanted]
 
 
 @remembered("programs in kernels", limit=64)  # each is asked for where it is bound, derived and lowered
@@ -236,15 +229,18 @@ class _Choice:
 
     def parts(self) -> Parts:
         program = self.program
-        self.stored.update(v for v in program.results if not isinstance(v, Literal))
+        self.stored.update(variables(program.results))
         for k, e in enumerate(program.equations):
             if (sweep := swept(e, self.native)) is not None:
                 self.sweeps[k] = sweep
             elif self.grids and folds_rows(e):
                 pass
             elif not is_fusible(e, self.native):
-                self.left[k] = _why(e, self.native)
-                self.stored.update(v for v in e.invars if not isinstance(v, Literal))
+                inside = sum(len(parted(closed, self.native).kernels) for closed in inner_programs(e))
+                self.left[k] = (
+                    f"what it runs has {inside} kernel{'s' if inside > 1 else ''}" if inside else e.primitive.name
+                )
+                self.stored.update(variables(e.invars))
             else:
                 continue
             self.stored.update(e.outvars)
@@ -263,14 +259,14 @@ class _Choice:
             into = self._with_stage(joined, behind, region) if isinstance(region, Left) else region
             if all(into is not r for r in joined):
                 joined.append(into)
-            reads, made = set(self._reads(into)), set(self._made(into))
-            own = next(n for n, r in enumerate(joined) if r is into)
+            reads, defines = set(self._reads(into)), set(self._defines(into))
+            index = next(n for n, r in enumerate(joined) if r is into)
             for n, other in enumerate(joined):
                 after = isinstance(other, Staged) and not (
                     reads.isdisjoint(other.stages) and reads.isdisjoint(behind.get(n, ()))
                 )
-                if after and n != own:
-                    behind.setdefault(n, set()).update(made, behind.get(own, ()))
+                if after and n != index:
+                    behind.setdefault(n, set()).update(defines, behind.get(index, ()))
         return joined
 
     def _with_stage(self, joined: Sequence[Region], behind: Mapping[int, set[Variable]], left: Left) -> Staged | Left:
@@ -296,24 +292,24 @@ class _Choice:
         if isinstance(region, Left):
             equations = [self.program.equations[k] for k in region.equations]
             inner = {v for e in equations for v in e.outvars}
-            return [v for e in equations for v in e.invars if not isinstance(v, Literal) and v not in inner]
+            return [v for e in equations for v in variables(e.invars) if v not in inner]
         return region.reads
 
-    def _made(self, region: Region) -> Iterable[Variable]:
+    def _defines(self, region: Region) -> Iterable[Variable]:
         match region:
             case Left(equations):
                 return [v for k in equations for v in self.program.equations[k].outvars if v in self.stored]
             case Grid(results):
                 return results
             case _:
-                return region.made
+                return region.defines
 
     def _in_order(self, regions: Sequence[Region]) -> list[Region]:
         """In an order in which they can run."""
-        made, pending, order = dict[Variable, int](), list(enumerate(regions)), list[Region]()
+        region_of, pending, order = dict[Variable, int](), list(enumerate(regions)), list[Region]()
         for k, region in pending:
-            made.update((v, k) for v in self._made(region))
-        needed = {k: {made[v] for v in self._reads(r) if v in made} - {k} for k, r in pending}
+            region_of.update((v, k) for v in self._defines(region))
+        needed = {k: {region_of[v] for v in self._reads(r) if v in region_of} - {k} for k, r in pending}
         while pending:
             ready = [k for k, _ in pending if not needed[k] & {n for n, _ in pending}]
             assert ready, "regions wait for each other"
@@ -325,14 +321,10 @@ class _Choice:
 
     def _store_what_is_turned(self) -> None:
         """Results of scans are stored in the layout of their readers: a kernel writes levels wherever they lie."""
-        made = {v for k in self.sweeps for v in self.program.equations[k].outvars}
+        swept_values = {v for k in self.sweeps for v in self.program.equations[k].outvars}
         for k, e in enumerate(self.program.equations):
-            if (
-                k not in self.sweeps
-                and k not in self.left
-                and made & {v for v in e.invars if not isinstance(v, Literal)}
-            ):
-                made.update(e.outvars)
+            if k not in self.sweeps and k not in self.left and not swept_values.isdisjoint(variables(e.invars)):
+                swept_values.update(e.outvars)
                 if e.primitive.name == "transpose":
                     self.stored.update(e.outvars)
 
@@ -396,7 +388,7 @@ class _Choice:
         """Those of a kernel of some results; stores what has to be."""
         while True:
             values = [self._folded(v) for v in results]
-            roots = [Operand(v, identity(len(shape_of(v))), _whole(v)) for v in values]
+            roots = [Operand(v, identity(len(shape_of(v))), tuple((0, n) for n in shape_of(v))) for v in values]
             try:
                 return instances_of(self.program, roots, self.stored, self._most, results)
             except Unplaced as wrong:
@@ -414,7 +406,7 @@ class _Choice:
     # Regions
 
     def _regions(self) -> list[Region]:
-        found: list[Region] = []
+        regions: list[Region] = []
         # what is stored while instances are looked for is made before what asks for it
         around = {k: self._around(s) for k, s in self.sweeps.items()}
         alone: dict[int, Instances] = {}
@@ -424,38 +416,37 @@ class _Choice:
                 alone[k] = self._shortened(e)
         for k, e in enumerate(self.program.equations):
             if k in self.sweeps:
-                self._add_sweep(found, self.sweeps[k], around[k])
+                self._add_sweep(regions, self.sweeps[k], around[k])
             elif k in self.left:
-                level = self._level(v for v in e.invars if not isinstance(v, Literal))
-                found.append(Left([k], level, self.left[k]))
+                level = self._level(variables(e.invars))
+                regions.append(Left([k], level, self.left[k]))
                 self._at(e.outvars, level)
             elif k in alone:
-                self._add_result(found, e.outvars[0], alone[k])
-        return found
+                self._add_result(regions, e.outvars[0], alone[k])
+        return regions
 
     def _level(self, reads: Iterable[Variable]) -> int:
         return 1 + max((self.levels.get(v, 0) for v in reads), default=0)
 
-    def _at(self, made: Iterable[Variable], level: int) -> None:
-        self.levels.update((v, level) for v in made)
+    def _at(self, defined: Iterable[Variable], level: int) -> None:
+        self.levels.update((v, level) for v in defined)
 
-    def _add_result(self, found: list[Region], v: Variable, own: Instances) -> None:
-        if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(found)):
+    def _add_result(self, regions: list[Region], v: Variable, instances: Instances) -> None:
+        if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(regions)):
             return
-        if self.native or not own.moves:
+        if self.native or not instances.moves:
             equations = self._behind(v)
-            reads = (x for k in equations for x in self.program.equations[k].invars if not isinstance(x, Literal))
-            level = self._level(reads)
+            level = self._level(x for k in equations for x in variables(self.program.equations[k].invars))
             self._at([v], level)
             why = "as fast as memory" if self.native else "moves no more bytes than its operands have"
-            found.append(Left(equations, level, why))
+            regions.append(Left(equations, level, why))
             return
-        level = self._level(own.loads)
+        level = self._level(instances.loads)
         self._at([v], level)
-        for region in found:
+        for region in regions:
             if not isinstance(region, Grid) or region.level != level or not region.fits(v):
                 continue
-            if own.loads.keys() & region.instances.loads.keys():
+            if instances.loads.keys() & region.instances.loads.keys():
                 try:
                     both = self._instances([*region.results, v])
                 except TooMany:
@@ -463,21 +454,21 @@ class _Choice:
                 region.results.append(v)
                 region.instances = both
                 return
-        found.append(Grid([v], own, level))
+        regions.append(Grid([v], instances, level))
 
     def _behind(self, v: Variable) -> list[int]:
         """The equations that a variable is computed by, of what is in memory, in the order of the program."""
-        stack, found = [self.program.maker[v]], set[int]()
+        stack, equations = [self.program.maker[v]], set[int]()
         while stack:
             k = stack.pop()
-            if k not in found:
-                found.add(k)
-                made = (self.program.maker.get(x) for x in self._inlined(self.program.equations[k]))
-                stack += [m for m in made if m is not None]
-        return sorted(found)
+            if k not in equations:
+                equations.add(k)
+                makers = (self.program.maker.get(x) for x in self._inlined(self.program.equations[k]))
+                stack += [m for m in makers if m is not None]
+        return sorted(equations)
 
     def _inlined(self, e: JaxprEqn) -> Iterable[Variable]:
-        return (x for x in e.invars if not isinstance(x, Literal) and x not in self.stored)
+        return (x for x in variables(e.invars) if x not in self.stored)
 
     def _around(self, sweep: Sweep) -> Instances:
         while True:
@@ -486,11 +477,10 @@ class _Choice:
             except Unplaced as wrong:
                 self.stored.add(wrong.variable)
             except TooMany:
-                operands = [o.value for o in (*sweep.reads, *sweep.begins) if not isinstance(o.value, Literal)]
-                self.stored.update(operands)
+                self.stored.update(variables(o.value for o in (*sweep.reads, *sweep.begins)))
 
-    def _add_sweep(self, found: list[Region], sweep: Sweep, around: Instances) -> None:
-        for region in reversed(found):
+    def _add_sweep(self, regions: list[Region], sweep: Sweep, around: Instances) -> None:
+        for region in reversed(regions):
             if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, around):
                 region.sweeps.append(sweep)
                 region.instances.append(around)
@@ -498,7 +488,7 @@ class _Choice:
                 self._at(sweep.equation.outvars, region.level)
                 return
         level = self._level(around.loads)
-        found.append(Swept([sweep], [around], level, [{}]))
+        regions.append(Swept([sweep], [around], level, [{}]))
         self._at(sweep.equation.outvars, level)
 
     def _joins(self, region: Swept, v: Variable) -> bool:
@@ -510,47 +500,37 @@ class _Choice:
             region.axis[v] = axis
             try:
                 asked = [Operand(v, region.place(v), sweep.box)]
-                found = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
+                instances = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
             except (TooMany, Unplaced):
                 continue
-            last = {*sweep.equation.outvars, *region.after[-1]} & found.loads.keys()
-            if not last or not self._is_own_column(region, found):
+            last = {*sweep.equation.outvars, *region.after[-1]} & instances.loads.keys()
+            if not last or not self._is_own_column(region, instances):
                 continue
-            if all(at == region.place(x) for x in last for at in found.loads[x]):
-                region.after[-1][v] = found
+            if all(at == region.place(x) for x in last for at in instances.loads[x]):
+                region.after[-1][v] = instances
                 self._at([v], region.level)
                 return True
         region.axis.pop(v, None)
         return False
 
-    def _is_own_column(self, region: Swept, found: Instances) -> bool:
+    def _is_own_column(self, region: Swept, instances: Instances) -> bool:
         """True if of what a region makes its own column alone is read, and everything else is there before it."""
-        made, own = set(region.made), identity(len(region.shape))
-        for v, asked in found.loads.items():
-            if v not in made and self.levels.get(v, 0) >= region.level:
+        defined, column = set(region.defines), identity(len(region.shape))
+        for v, asked in instances.loads.items():
+            if v not in defined and self.levels.get(v, 0) >= region.level:
                 return False
-            axis = region.axis.get(v, 0) if len(shape_of(v)) > len(own) else len(own)
-            if v in made and any((*position[:axis], *position[axis + 1 :]) != own for position in asked):
+            axis = region.axis.get(v, 0) if len(shape_of(v)) > len(column) else len(column)
+            if v in defined and any((*position[:axis], *position[axis + 1 :]) != column for position in asked):
                 return False
-            levels = {i.symbol for position in asked for i in position[axis : axis + 1]} if v in made else set()
-            if self.native and not levels <= {None, len(own)}:
+            levels = {i.symbol for position in asked for i in position[axis : axis + 1]} if v in defined else set()
+            if self.native and not levels <= {None, len(column)}:
                 return False
         return True
 
     def _follows(self, region: Swept, around: Instances) -> bool:
         """True if a sweep may run behind others, for each column, of which it reads its own column alone."""
-        return bool(set(region.made) & around.loads.keys()) and self._is_own_column(region, around)
-
-
-def _why(e: JaxprEqn, native: bool) -> str:
-    """Why an equation is XLA's."""
-    inside = sum(len(parted(closed, native).kernels) for closed in inner_programs(e))
-    return f"what it runs has {inside} kernel{'s' if inside > 1 else ''}" if inside else e.primitive.name
+        return bool(set(region.defines) & around.loads.keys()) and self._is_own_column(region, around)
 
 
 def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(max, zip(*shapes, strict=True)))
-
-
-def _whole(v: Variable) -> Box:
-    return tuple((0, n) for n in shape_of(v))

@@ -14,7 +14,7 @@ TURNED = "once for all that read it so, and no other layout turns fewer bytes"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RegionReport:
     """A region in words."""
 
     kind: str
@@ -27,18 +27,17 @@ class Told:
     """Of the arrays that it stores, and that are no result of the program."""
 
 
-def told(parts: Parts, names: list[str]) -> list[Told]:
+def reports_of(parts: Parts, names: list[str]) -> list[RegionReport]:
     """The regions of a program in words; `names` has that of each of its results, a result with several more often.
 
     >>> import jax
     >>> from lowering.kernels.regions import parted
     >>> closed = jax.make_jaxpr(lambda x: x[2:] - 2 * x[1:-1] + x[:-2])(jax.numpy.zeros(99))
-    >>> [(t.what, t.where) for t in told(parted(closed), ["y"])]
+    >>> [(t.what, t.where) for t in reports_of(parted(closed), ["y"])]
     [('1 read, 1 written: 97 points', 'of y')]
     """
     called = dict(zip(parts.program.results, names, strict=False))
-    found = [_kernel(parts, region, called) for region in parts.kernels]
-    return found + list(_left(parts, called))
+    return [*(_kernel(parts, region, called) for region in parts.kernels), *_left(parts, called)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class LoopPlan:
 
     steps: int
     """Steps that are one kernel."""
-    regions: tuple[Told, ...] | None
+    regions: tuple[RegionReport, ...] | None
     """None where a step is not parted as a whole: the programs in it have kernels of their own, or none."""
 
     def __str__(self) -> str:
@@ -60,9 +59,9 @@ class LoopPlan:
         return "\n".join([*rows, f"{together}: no state is copied"])
 
 
-def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, str]) -> Told:
-    made = parts.results_of(region)
-    what = f"{len(region.reads)} read, {len(made)} written: {' × '.join(map(str, region.shape))}"
+def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, str]) -> RegionReport:
+    results = parts.results_of(region)
+    what = f"{len(region.reads)} read, {len(results)} written: {' × '.join(map(str, region.shape))}"
     match region:
         case Grid():
             kind, what, why = "grid", f"{what} points", "each array is read once, and its neighbours from the cache"
@@ -70,25 +69,27 @@ def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, 
             steps = " + ".join(str(s.length) for s in region.sweeps)
             kind, what, why = "sweep", f"{what} columns, {steps} steps", "states stay in registers from step to step"
         case Staged(stages):
-            rings = sum(Reach(region, made).held.values())
+            rings = sum(Reach(region, results).held.values())
             some = f", {len(stages)} stages in rings of {-(-rings // 1024)} KiB" if rings else ""
             kind, what, why = "stages", f"{what} points{some}", "each array is read once, and stages from a cache"
-    size = sum(prod(shape_of(v)) * element_of(v).itemsize for v in made if v not in called)
-    return Told(kind, what, _where(made, called), True, why, size)
+    size = sum(prod(shape_of(v)) * element_of(v).itemsize for v in results if v not in called)
+    return RegionReport(kind, what, _where(results, called), True, why, size)
 
 
-def _where(made: list[Variable], called: dict[Variable, str]) -> str:
-    names = dict.fromkeys(called[v] for v in made if v in called)
+def _where(variables: list[Variable], called: dict[Variable, str]) -> str:
+    names = dict.fromkeys(called[v] for v in variables if v in called)
     return f"of {', '.join(names)}" if names else "in between"
 
 
-def _left(parts: Parts, called: dict[Variable, str]) -> Iterator[Told]:
+def _left(parts: Parts, called: dict[Variable, str]) -> Iterator[RegionReport]:
     for region in parts.regions:
         if isinstance(region, Left):
             last = parts.program.equations[region.equations[-1]]
             where, (v, *_) = _where(list(last.outvars), called), last.outvars
             if last.primitive.name == "transpose":
                 size = 0 if v in called else prod(shape_of(v)) * element_of(v).itemsize
-                yield Told("XLA", f"turned by XLA: {' × '.join(map(str, shape_of(v)))}", where, False, TURNED, size)
+                yield RegionReport(
+                    "XLA", f"turned by XLA: {' × '.join(map(str, shape_of(v)))}", where, False, TURNED, size
+                )
             else:
-                yield Told("XLA", f"{last.primitive.name} is XLA's", where, False, region.why, 0)
+                yield RegionReport("XLA", f"{last.primitive.name} is XLA's", where, False, region.why, 0)

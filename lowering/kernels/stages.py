@@ -100,7 +100,7 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     while pending:
         box = pending.pop()
         instances = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, () if fold else (v,))
-        thin = _points(box) * THIN <= prod(shape_of(v))
+        thin = prod(b - a for a, b in box) * THIN <= prod(shape_of(v))
         at = _cut(box, instances, len(box) - 1 if thin else 0)
         if at is not None:
             axis, end = at
@@ -148,10 +148,6 @@ def _cut(box: Box, instances: Instances, first_axis: int = 0) -> tuple[int, int]
     return None
 
 
-def _points(box: Box) -> int:
-    return prod(b - a for a, b in box)
-
-
 def _is_inside(position: Position, shape: Sequence[int], box: Box) -> bool:
     """True if a position is within an array at all points of a box; what is read of tables is."""
     for index, n in zip(position, shape, strict=True):
@@ -175,7 +171,7 @@ class Staged:
     level: int
 
     @property
-    def made(self) -> list[Variable]:
+    def defines(self) -> list[Variable]:
         return list(self.stages)
 
     @property

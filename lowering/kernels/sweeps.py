@@ -85,23 +85,23 @@ def swept(e: JaxprEqn, native: bool = False) -> Sweep | None:
     (columns,) = shapes
     if native and 0 in columns:
         return None
-    own, box = identity(len(columns)), box_of(e, columns)
+    column, box = identity(len(columns)), box_of(e, columns)
     try:
         inner = instances_of(
-            body, [Operand(v, own, box) for v in body.results], (), MOST_IN_NATIVE_STEP if native else MOST_IN_STEP
+            body, [Operand(v, column, box) for v in body.results], (), MOST_IN_NATIVE_STEP if native else MOST_IN_STEP
         )
     except (Unplaced, TooMany):
         return None
     reads: list[Operand] = []
     for v, asked in inner.loads.items():
         for position, part in asked.items():
-            found = outer(e, body, v, position)
+            access = outer(e, body, v, position)
             if any(isinstance(i.symbol, Entry) for i in position):
                 return None  # at an index that the step computes
-            if found is not None:
-                reads.append(Operand(*found, part))
-            elif position != own:
+            if access is not None:
+                reads.append(Operand(*access, part))
+            elif position != column:
                 return None
     first, states = states_of(e)
-    begins = tuple(Operand(v, own, box) for v in e.invars[first : first + states])
+    begins = tuple(Operand(v, column, box) for v in e.invars[first : first + states])
     return Sweep(e, body, inner, tuple(reads), begins)

@@ -118,9 +118,9 @@ class Vectors:
         )
 
     def operation(self, name: str, values: Sequence[Lanes], element: str, params: Mapping[str, Any]) -> Lanes:
-        x, own = values[0], values[0].element
-        kind = self.vector(kind_of(own))
-        is_float, unsigned = own in FLOAT, own.startswith("u")
+        x, source = values[0], values[0].element
+        kind = self.vector(kind_of(source))
+        is_float, unsigned = source in FLOAT, source.startswith("u")
         names = ", ".join(v.name for v in values)
 
         def emit(text: str, element: str = element) -> Lanes:
@@ -130,7 +130,7 @@ class Vectors:
             return self.operation(name, values, values[0].element, params)
 
         def number(value: Any) -> Lanes:
-            return self.constant(value, own)
+            return self.constant(value, source)
 
         match name:
             case _ if name in SAME:
@@ -169,7 +169,7 @@ class Vectors:
             case "and" | "or" | "xor":
                 return emit(f"{name} {kind} {names}")
             case "not":
-                return emit(f"xor {kind} {x.name}, {self.splat(kind_of(own), '-1' if own != 'bool' else 'true')}")
+                return emit(f"xor {kind} {x.name}, {self.splat(kind_of(source), '-1' if source != 'bool' else 'true')}")
             case "shift_left" | "shift_right_logical" | "shift_right_arithmetic":
                 return self._shifted(name, x, values[1])
             case "population_count":
@@ -179,14 +179,14 @@ class Vectors:
             case _ if name in COMPARISONS:
                 if is_float:
                     return emit(f"fcmp {COMPARISONS[name]} {kind} {names}", "bool")
-                sign = "" if name in ("eq", "ne") else "u" if unsigned or own == "bool" else "s"
+                sign = "" if name in ("eq", "ne") else "u" if unsigned or source == "bool" else "s"
                 return emit(f"icmp {sign}{name} {kind} {names}", "bool")
             case "select_n":
                 return self.select(x, values[2], values[1])
             case "convert_element_type":
                 return self.converted(x, element)
             case "bitcast_convert_type":
-                if kind_of(own) == kind_of(element):
+                if kind_of(source) == kind_of(element):
                     return Lanes(x.name, element)
                 return emit(f"bitcast {kind} {x.name} to {self.vector(kind_of(element))}")
             case "is_finite":

@@ -45,9 +45,9 @@ class Vote(IntEnum):
 def ended(peers: Sequence[str]) -> str:
     """The processes of a run that have ended, as far as this machine knows; `peers` is what `Agreement.peers` gives."""
     each = [(place, *peer.split(" ", 1)) for place, peer in enumerate(peers)]
-    own = [p for p in each if p[2] == platform.node()] if Path("/proc/self/stat").exists() else []
+    local = [p for p in each if p[2] == platform.node()] if Path("/proc/self/stat").exists() else []
     for _ in range(10):  # connections are closed before the process is
-        if lost := [f"process {place} (number {n} on {machine})" for place, n, machine in own if _is_over(n)]:
+        if lost := [f"process {place} (number {n} on {machine})" for place, n, machine in local if _is_over(n)]:
             return " and ".join(lost)
         time.sleep(0.02)
     return "another process"
@@ -88,11 +88,11 @@ class Agreement:
 
         Of a checkpoint 1 says that it is due, and 2 that one is still being written.
         """
-        own = np.array([[steps if self.leads else -1, due, vote]], np.int32)
+        votes = np.array([[steps if self.leads else -1, due, vote]], np.int32)
         if not self.several_processes:
-            return own
+            return votes
         along = NamedSharding(self._mesh, PartitionSpec("all"))
-        return jax.make_array_from_callback((len(self.devices), 3), along, lambda at: own)
+        return jax.make_array_from_callback((len(self.devices), 3), along, lambda at: votes)
 
     def decided(self, votes: Any) -> Any:
         """Of the votes of all, within the compiled call: the steps, 0 where somebody stops, a checkpoint, and why."""
@@ -104,18 +104,18 @@ class Agreement:
 
     def gathered(self, *numbers: int) -> np.ndarray[Any, Any]:
         """Some numbers of 32 bits of each process, a row for each; all call this together."""
-        own = np.array(numbers, np.int64)
-        return multihost_utils.process_allgather(own).reshape(-1, len(own)) if self.several_processes else own[None]
+        row = np.array(numbers, np.int64)
+        return multihost_utils.process_allgather(row).reshape(-1, len(row)) if self.several_processes else row[None]
 
-    def any(self, own: bool) -> bool:
+    def any(self, holds: bool) -> bool:
         """True if it is true in some process, once all are here."""
-        return bool(self.gathered(own).any()) if self.several_processes else own
+        return bool(self.gathered(holds).any()) if self.several_processes else holds
 
     def on_all(self, action: Callable[[], T]) -> T:
         """The result of an action that may fail; raises the error of this process, and A48 for that of another one."""
-        problem, made = None, None
+        problem, outcome = None, None
         try:
-            made = action()
+            outcome = action()
         except Exception as error:  # the others wait in the same call
             if not self.several_processes:
                 raise
@@ -125,7 +125,7 @@ class Agreement:
             raise problem
         if failed:
             raise refuse("A48", "another process of this run ended with an error.", "its own message says which.")
-        return made  # type: ignore[return-value]
+        return outcome  # type: ignore[return-value]
 
     def peers(self) -> Sequence[str]:
         """The numbers of the processes on their machines, and these."""

@@ -36,7 +36,8 @@ from lowering.distribution.meshes import on_host
 from lowering.kernels import without_kernels
 from lowering.labelled import is_key
 from lowering.loops.agreement import Agreement
-from lowering.loops.snapshots import nanoseconds_of, reason
+from lowering.loops.clock import nanoseconds_of
+from lowering.loops.snapshots import reason
 from tensorir.runtime.errors import DiagnosticError, refuse
 
 READABLE = ("dt", "start", "every", "versions")
@@ -103,8 +104,8 @@ def digest_of_blocks(arrays: Sequence[Any], agreement: Agreement) -> str:
     digest = hashlib.sha256()
     for x in map(_raw, arrays):
         several = not x.is_fully_addressable
-        own = sum(_sum_of_bits(np.asarray(b), at, x.shape) for at, b in _blocks(x, True)) % 2**64
-        halves = agreement.gathered(own >> 32, own % 2**32) if several else np.array([[own >> 32, own % 2**32]])
+        bits = sum(_sum_of_bits(np.asarray(b), at, x.shape) for at, b in _blocks(x, True)) % 2**64
+        halves = agreement.gathered(bits >> 32, bits % 2**32) if several else np.array([[bits >> 32, bits % 2**32]])
         total = sum((int(high) << 32) + int(low) for high, low in halves) % 2**64
         digest.update(f"{tuple(x.shape)}{x.dtype}{total}".encode())
     return digest.hexdigest()
@@ -172,8 +173,8 @@ class Checkpoints:
 
     def names(self) -> list[int]:
         """The numbers of steps after which the folder has checkpoints."""
-        found = (re.fullmatch(r"checkpoint-(\d+)", name) for name in os.listdir(self.folder))
-        return sorted(int(m[1]) for m in found if m)
+        matches = (re.fullmatch(r"checkpoint-(\d+)", name) for name in os.listdir(self.folder))
+        return sorted(int(m[1]) for m in matches if m)
 
     def _path(self, done: int, suffix: str = "") -> Path:
         return self.folder / f"checkpoint-{done}{suffix}"
@@ -257,18 +258,18 @@ class Checkpoints:
             self._damage = str(problem).splitlines()[0].partition(" [tensorstore_spec")[0]
             return None
 
-    def _placed(self, path: Path, own: Any, shape: Any, kind: str, chunks: Any) -> Any:
+    def _placed(self, path: Path, model: Any, shape: Any, kind: str, chunks: Any) -> Any:
         """An array on the devices on which another one is, of which each process reads its own blocks."""
-        raw, array = _raw(own), Stored(tuple(shape), kind, tuple(chunks)).opened(path, open=True)
+        raw, array = _raw(model), Stored(tuple(shape), kind, tuple(chunks)).opened(path, open=True)
 
         def block(at: Any) -> np.ndarray[Any, Any]:
             return array[at].read().result().view(raw.dtype)
 
-        if len(own.sharding.device_set) == 1:
-            made = jax.numpy.array(block(()), copy=True)
+        if len(model.sharding.device_set) == 1:
+            placed = jax.numpy.array(block(()), copy=True)
         else:
-            made = jax.make_array_from_callback(raw.shape, raw.sharding, block)
-        return made if raw is own else jax.random.wrap_key_data(made, impl=jax.random.key_impl(own))
+            placed = jax.make_array_from_callback(raw.shape, raw.sharding, block)
+        return placed if raw is model else jax.random.wrap_key_data(placed, impl=jax.random.key_impl(model))
 
     def _check(self, run: Mapping[str, str], every: int, done: int, n: int, source: str = "") -> None:
         if run != self.run:
@@ -281,11 +282,11 @@ class Checkpoints:
         elif every != self.every:
             self._refuse_another({"every": str(every)}, {"every": str(self.every)})
 
-    def _refuse_another(self, run: Mapping[str, str], own: Mapping[str, str], source: str = "") -> None:
-        other = [n for n, value in own.items() if run.get(n) != value]
+    def _refuse_another(self, run: Mapping[str, str], expected: Mapping[str, str], source: str = "") -> None:
+        other = [n for n, value in expected.items() if run.get(n) != value]
         if "versions" in other:  # on which the digest of a step depends
             other = ["versions"]
-        words = [f"{n} ({run.get(n)}, and here {own[n]})" if n in READABLE else n for n in other]
+        words = [f"{n} ({run.get(n)}, and here {expected[n]})" if n in READABLE else n for n in other]
         listed = " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
         message = f"'{self.folder}' holds the checkpoint of a run that began with another {listed}"
         before = source if "step" in other else self.source
@@ -300,19 +301,19 @@ class Checkpoints:
         if not path.exists():
             return None
         raw = [on_host(_raw(x)) for x in self.state]
-        own = {**self.run, "state": digest_of_arrays(jax.tree_util.tree_structure([*raw]), raw)}
+        expected = {**self.run, "state": digest_of_arrays(jax.tree_util.tree_structure([*raw]), raw)}
         try:
             with np.load(path, allow_pickle=False) as file:
                 done, every, run = int(file["steps"]), int(file["every"]), json.loads(str(file["run"]))
                 bits = [file[f"leaf_{k}"].tobytes() for k in range(len(raw)) if f"leaf_{k}" in file]
         except (OSError, ValueError, KeyError, EOFError) as problem:
             raise refuse("A30", f"'{path}' is no checkpoint: {problem}.", "remove it.") from None
-        if {**run, "versions": ""} != {**own, "versions": ""}:
-            self._refuse_another({**run, "versions": own["versions"]}, own)
+        if {**run, "versions": ""} != {**expected, "versions": ""}:
+            self._refuse_another({**run, "versions": expected["versions"]}, expected)
         self._check(self.run, every, done, n)
         self.last = done
-        made = [np.frombuffer(b, x.dtype).reshape(x.shape) for b, x in zip(bits, raw, strict=True)]
-        return done, [jax.numpy.array(x, copy=True) for x in made]
+        arrays = [np.frombuffer(b, x.dtype).reshape(x.shape) for b, x in zip(bits, raw, strict=True)]
+        return done, [jax.numpy.array(x, copy=True) for x in arrays]
 
     # Saving.
 
@@ -336,10 +337,10 @@ class Checkpoints:
             return
         self._wait()
         raw = [_raw(x) for x in state]
-        own = [[(at, np.array(b)) for at, b in _blocks(x, self.agreement.leads)] for x in raw]
+        blocks = [[(at, np.array(b)) for at, b in _blocks(x, self.agreement.leads)] for x in raw]
         self.last, self.saved = done, time.monotonic()
         self.pending = done, [Stored.of(x) for x in raw]
-        self._begin(self._write, self._path(done, ".partial"), self.pending[1], own)
+        self._begin(self._write, self._path(done, ".partial"), self.pending[1], blocks)
 
     def named(self) -> None:
         """All processes have written: the one that leads gives the checkpoint its name."""
@@ -380,10 +381,10 @@ class Checkpoints:
     def _write(self, partial: Path, arrays: Sequence[Stored], blocks: Sequence[Any]) -> None:
         how = {"create": True} if self.agreement.leads else {"open": True, "assume_metadata": True}
         writes: list[Any] = []
-        for k, (stored, own) in enumerate(zip(arrays, blocks, strict=True)):
+        for k, (stored, held) in enumerate(zip(arrays, blocks, strict=True)):
             array = stored.opened(partial / f"array_{k}", **how)
             kind = array.dtype.numpy_dtype
-            writes += [array[at].write(b.view(kind), can_reference_source_data_indefinitely=True) for at, b in own]
+            writes += [array[at].write(b.view(kind), can_reference_source_data_indefinitely=True) for at, b in held]
         for write in writes:
             write.result()
 
@@ -447,7 +448,7 @@ def digest_of_function(function: Callable[..., Any], *arguments: Any) -> str:
     arguments = jax.tree_util.tree_map(kind, arguments)
     try:
         with without_kernels():
-            lowered = jax.jit(lambda *given: function(*given)).lower(*arguments)
+            lowered = jax.jit(lambda *operands: function(*operands)).lower(*arguments)
             text = f"{lowered.out_tree} {lowered.as_text()}"
     except Exception:  # it is the caller's, and may do anything
         code = getattr(function, "__code__", None)

@@ -22,7 +22,7 @@ from lowering.field import Field
 from lowering.labelled import is_data_array, is_dataset, is_named, is_numeric, whole, with_numbers
 from lowering.loops.agreement import Agreement
 from lowering.loops.checkpoints import digest_of_blocks
-from lowering.loops.snapshots import Clock, nanoseconds
+from lowering.loops.clock import Clock, nanoseconds
 from lowering.loops.states import entered
 from lowering.tracing import left_to_xla
 from tensorir.binding.arrays import Unread, is_traced, native, refuse_packed
@@ -97,9 +97,8 @@ class Forcing:
         if not axes:
             raise _without_time(leaves)
         if any(len(a) != len(axes[0]) or (a != axes[0]).any() for a in axes):
-            raise refuse(
-                "A46", "the arrays of the forcing have different times.", "interpolate one to those of another."
-            )
+            message = "the arrays of the forcing have different times."
+            raise refuse("A46", message, "interpolate one to those of another.")
         for x, timed in zip(leaves, along, strict=True):
             if timed and method == "linear" and not jnp.issubdtype(x.dtype, jnp.inexact):
                 message = f"the forcing has {x.dtype} along time, and only floats are interpolated."
@@ -112,10 +111,10 @@ class Forcing:
             raise refuse("A46", message, 'leave one of each: ds.drop_duplicates("time").')
         record = entered(jax.tree_util.tree_map(_record, forcing, is_leaf=is_named))
         model = with_numbers(record, [np.zeros((), x.dtype) for x in leaves])
-        made = Forcing(leaves, along, model, times, step, method == "linear")
+        forced = Forcing(leaves, along, model, times, step, method == "linear")
         if n:
-            made._check(axes[0], clock, n)
-        return made
+            forced._check(axes[0], clock, n)
+        return forced
 
     def _check(self, axis: Any, clock: Clock, n: int) -> None:
         # the last record holds as long as the one before it
@@ -125,9 +124,8 @@ class Forcing:
         if first < self.times[0] - self._slack or late:
             begins = f"the steps begin from {_shown(clock.at(0))} to {_shown(clock.at(n - 1))}"
             message = f"the forcing has the times {_shown(axis[0])} to {_shown(axis[-1])}, and {begins}."
-            raise refuse(
-                "A46", message, "make fewer steps, begin elsewhere with start=..., or give a forcing of these times."
-            )
+            hint = "make fewer steps, begin elsewhere with start=..., or give a forcing of these times."
+            raise refuse("A46", message, hint)
 
     @property
     def _slack(self) -> Any:
@@ -183,8 +181,8 @@ class Forcing:
         held = x.data if isinstance(x, Field) else Unread.in_file(x) or x.variable._data
         if isinstance(held, jax.Array) or is_traced(held):
             return left_to_xla(held[part])
-        own = native(held[part])
-        return jnp.asarray(np.asarray(own)) if self.placement is None else self.placement.read(own, _names(x))
+        block = native(held[part])
+        return jnp.asarray(np.asarray(block)) if self.placement is None else self.placement.read(block, _names(x))
 
     def _records(self, arrays: tuple[Any, ...], low: Any, weight: Any) -> Records:
         weights = jnp.asarray(weight) if self.linear else None
@@ -278,8 +276,8 @@ def _on_clock(times: Any, clock: Clock) -> tuple[Any, Any]:
     if not dated and clock.start is not None:
         hint = "give the forcing dates, or leave out start and the date of the state."
         raise refuse("A46", f"the loop has dates, from {_shown(clock.start)} on, and the forcing has none.", hint)
-    if dated and calendar_of(times) != (own := calendar_of(np.array([clock.start]))):
-        message = f"the calendars along time differ: the forcing has {calendar_of(times)} and the loop has {own}."
+    if dated and calendar_of(times) != (calendar := calendar_of(np.array([clock.start]))):
+        message = f"the calendars along time differ: the forcing has {calendar_of(times)} and the loop has {calendar}."
         raise refuse("A44", message, "convert one: ds.convert_calendar(...).")
     if dated or lengths:
         if not isinstance(clock.step, np.timedelta64):

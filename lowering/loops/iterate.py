@@ -12,12 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lowering.distribution.distributed import (
-    alone,
-    calls_of,
-    placement_of,
-    several_steps_at_once,
-)
+from lowering.distribution.distributed import alone, calls_of, placement_of, several_steps_at_once
 from lowering.kernels import plan_of_steps
 from lowering.labelled import (
     apart,
@@ -34,10 +29,12 @@ from lowering.labelled import (
     with_numbers,
 )
 from lowering.loops.checkpoints import Checkpoints, digest_of_arrays, digest_of_function, source_of
+from lowering.loops.clock import Clock, clock_of, due_steps
+from lowering.loops.datasets import stacked_dataset
 from lowering.loops.forcing import Forcing
 from lowering.loops.run import Run, interrupts
-from lowering.loops.snapshots import Clock, Snapshots, clock_of, due_steps
-from lowering.loops.states import entered, hosted, labelled_arrays, stacked_dataset
+from lowering.loops.snapshots import Snapshots
+from lowering.loops.states import entered, hosted, labelled_arrays
 from lowering.loops.stepping import (
     AGAIN,
     LOOPS,
@@ -119,7 +116,7 @@ def iterate(
     record = () if forced is None else (with_numbers(forced.model, forced.first),)
     labelled, state = state, state if clock.start is None else labelled_arrays(_without_date, state)
     state, like = _read(step, state, *record)
-    given = with_numbers(entered(labelled, by_block=True), numbers(like))
+    initial = with_numbers(entered(labelled, by_block=True), numbers(like))
     chosen = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves((state, record))):
         if calls := calls_in(step, state, *record):
@@ -166,7 +163,7 @@ def iterate(
                 due = _due(held.every, clock, n)
             done, carry = resumed or (0, numbers(state))
             reported = due if callback or keep else ()
-            run = Run(loop, n, reported, callback, chosen, clock, given, state, held, forced, interrupt)
+            run = Run(loop, n, reported, callback, chosen, clock, initial, state, held, forced, interrupt)
             if held and not resumed:
                 held.save(0, carry)
             if to is not None:
@@ -196,12 +193,12 @@ def _read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]
         if blocks is None:
             parts = entered(state)
             return parts, parts
-        made = [blocks.read(x, d) if isinstance(x, Unread) else x for x, d in zip(some, axes, strict=True)]
+        arrays = [blocks.read(x, d) if isinstance(x, Unread) else x for x, d in zip(some, axes, strict=True)]
         blanks = numbers(blank(parts))
     # in one process results are arrays of NumPy, as those of files that are read whole
-    host = [isinstance(x, Unread) and y.is_fully_addressable for x, y in zip(some, made, strict=True)]
-    like = [b if h else x for h, b, x in zip(host, blanks, made, strict=True)]
-    return with_numbers(parts, made), with_numbers(parts, like)
+    host = [isinstance(x, Unread) and y.is_fully_addressable for x, y in zip(some, arrays, strict=True)]
+    like = [b if h else x for h, b, x in zip(host, blanks, arrays, strict=True)]
+    return with_numbers(parts, arrays), with_numbers(parts, like)
 
 
 def _without_date(x: Any) -> Any:
@@ -222,20 +219,20 @@ def _due(every: Any, clock: Clock, n: int) -> tuple[int, ...]:
 
 def _labels(state: Any) -> str:
     """The key of a state's coordinates; a date without dims is the start of the clock."""
-    found: dict[str, Any] = {}
+    coordinates: dict[str, Any] = {}
 
     def look(x: Any) -> Any:
-        found.update({f"{n}{c.dims}": c.values for n, c in x.coords.items() if c.dims or n != "time"})
+        coordinates.update({f"{n}{c.dims}": c.values for n, c in x.coords.items() if c.dims or n != "time"})
         return x
 
     labelled_arrays(look, state)
-    return digest_of_arrays(list(found), found.values())
+    return digest_of_arrays(list(coordinates), coordinates.values())
 
 
 def loop_plan(step: Callable[..., Any], state: Any, *record: Any) -> Any:
     """The kernels of a step of a state, and what of it is left to XLA."""
     with jax.enable_x64(True), calls_of(None):
-        given = entered(state)
+        parts = entered(state)
         entries = tuple(map(entered, record))
-        run = lambda xs: in_order(step)(with_numbers(given, xs), *map(whole, entries))
-        return plan_of_steps(run, [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in numbers(given)])
+        run = lambda xs: in_order(step)(with_numbers(parts, xs), *map(whole, entries))
+        return plan_of_steps(run, [jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)) for x in numbers(parts)])

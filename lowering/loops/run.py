@@ -24,19 +24,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from lowering.labelled import (
-    apart,
-    explained,
-    further,
-    whole,
-    with_numbers,
-)
+from lowering.labelled import apart, explained, further, whole, with_numbers
 from lowering.loops.agreement import Vote, ended
 from lowering.loops.checkpoints import Checkpoints
+from lowering.loops.clock import Clock
+from lowering.loops.datasets import dataset
 from lowering.loops.forcing import Forcing, Records
 from lowering.loops.progress import Bar, is_shown
-from lowering.loops.snapshots import Clock, Snapshots
-from lowering.loops.states import dataset, left
+from lowering.loops.snapshots import Snapshots
+from lowering.loops.states import left
 from lowering.loops.stepping import Loop
 from tensorir.runtime.errors import Interrupted, leave, refuse
 
@@ -59,15 +55,15 @@ def interrupts() -> Iterator[Interrupt]:
 
     Only the main thread gets them; in others nothing changes.
     """
-    found = Interrupt()
+    interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
-        yield found
+        yield interrupt
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        if found.asked:
+        if interrupt.asked:
             raise KeyboardInterrupt
-        found.signal = number
+        interrupt.signal = number
 
     # where somebody else handles a signal, they know why
     usual: dict[int, tuple[Any, ...]] = {
@@ -79,7 +75,7 @@ def interrupts() -> Iterator[Interrupt]:
             taken[number] = how
             _signal.signal(number, note)
     try:
-        yield found
+        yield interrupt
     finally:
         for number, how in taken.items():
             _signal.signal(number, how)
@@ -107,7 +103,7 @@ class Run:
     callback: Callable[[int, Any], object] | None
     keep: Callable[[Any], Any] | None
     clock: Clock
-    given: Any
+    initial: Any
     """The state at the start, as `Parts`, whose labels and coordinates no step changes."""
     inside: Any
     """The same as steps get it, without a date that changes."""
@@ -121,7 +117,7 @@ class Run:
     signal: int = 0
     peers: Sequence[str] = ()
     put: Callable[[list[Any]], Any] | None = None
-    """Puts numbers on the labels of the state at the start, where these are not `given`."""
+    """Puts numbers on the labels of the state at the start, where these are not those of `initial`."""
 
     def show(self, wanted: bool | None) -> None:
         """Draw a bar where one is wanted, or somebody would see it."""
@@ -237,13 +233,13 @@ class Run:
     def _kept(self, done: int, state: Any) -> Any:
         assert self.keep is not None
         with explained():
-            return apart(self.keep(self.clock.dated(whole(with_numbers(self.given, state)), done)))
+            return apart(self.keep(self.clock.dated(whole(with_numbers(self.initial, state)), done)))
 
     def _left(self, state: Any, done: int) -> Any:
         """The state for the caller, with the date after these steps."""
         if self.put is not None:
             return self.put(state)
-        return self.clock.dated(left(with_numbers(self.given, state), self.given), done)
+        return self.clock.dated(left(with_numbers(self.initial, state), self.initial), done)
 
     def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
         """The result for the caller, or an exception that holds it."""

@@ -1,29 +1,17 @@
-"""Files of a time loop: times and dates, snapshots in NetCDF and Zarr, checkpoints.
+"""Snapshots of a time loop in a file, appended along time as they come: NetCDF, or Zarr where it is installed.
 
-The time axis of a loop: numbers of steps as elapsed times, or as dates of a calendar.
-
-Lengths and dates of NumPy are counted in nanoseconds, in whole numbers of any size, and have the finest unit of NumPy's
-that holds all of them to the end of the loop: dates of the year 1500 have microseconds.
-
->>> clock = clock_of("90 s", "2026-01-01", None)
->>> str(clock.at(2)), clock.units
-('2026-01-01T00:03:00.000000000', 'seconds since 2026-01-01 00:00:00')
->>> str(clock_of("1 D", "1500-01-01", None).at(2))
-'1500-01-03T00:00:00.000000'
->>> clock_of(0.5, None, None).at(3)
-1.5
+All of them go through xarray's encoding by the CF conventions, the first as those behind it. What is returned reads the
+file where it is looked at, and holds it open no longer than that, so a run that goes on can append to it.
 """
 
 from __future__ import annotations
 
-import datetime
 import importlib.util
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +20,11 @@ import numpy as np
 
 from lowering.distribution.meshes import on_host
 from lowering.labelled import numbers, with_numbers
-from lowering.loops.states import labelled_arrays, left, names_of, stacked_dataset
+from lowering.loops.clock import RESOLUTIONS, UNITS
+from lowering.loops.datasets import names_of, stacked_dataset
+from lowering.loops.states import left
 from tensorir.binding.arrays import PACKING
-from tensorir.binding.labels import calendar_of
-from tensorir.runtime.errors import DiagnosticError, refuse
+from tensorir.runtime.errors import refuse
 
 # Stores of Zarr whose failures are told once.
 #
@@ -45,8 +34,8 @@ from tensorir.runtime.errors import DiagnosticError, refuse
 
 def to_zarr(dataset: Any, path: str | Path, **options: Any) -> None:
     """`dataset.to_zarr`; raises the first OSError when nothing of it is under way any more."""
-    with store(path) as found:
-        dataset.to_zarr(found, **options)
+    with store(path) as destination:
+        dataset.to_zarr(destination, **options)
 
 
 @contextmanager
@@ -74,333 +63,6 @@ def store(path: str | Path) -> Iterator[Any]:
     if failures:
         raise failures[0]
 
-
-UNITS = {"seconds": 10**9, "milliseconds": 10**6, "microseconds": 10**3, "nanoseconds": 1}
-"""Of a time axis in a file, in nanoseconds."""
-
-RESOLUTIONS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-"""Of dates and lengths in memory, in nanoseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """The length of a step, a number or a `numpy.timedelta64`, and the start of the first one, if that has a date."""
-
-    step: Any
-    start: Any = None
-
-    def at(self, steps: int) -> Any:
-        """The time after some steps."""
-        if self.start is None:
-            return self.step * steps
-        if isinstance(self.start, np.datetime64):
-            return self.start + self.step * steps
-        return self.start + datetime.timedelta(microseconds=nanoseconds(self.step) * steps // 1000)  # of cftime
-
-    @property
-    def units(self) -> str | None:
-        """Of the time axis in a file, so fine that all times are whole; None for plain numbers."""
-        if not isinstance(self.step, np.timedelta64):
-            return None
-        parts = [nanoseconds(self.step)]
-        if isinstance(self.start, np.datetime64):
-            parts.append(nanoseconds(self.start))
-        elif self.start is not None:
-            parts.append(1000 * self.start.microsecond)
-        unit = next(u for u, size in UNITS.items() if not any(n % size for n in parts))
-        if self.start is None:
-            return unit
-        date = str(self.start)[:19].replace("T", " ")
-        return f"{unit} since {date}"
-
-    def dated(self, state: Any, steps: int) -> Any:
-        """A state whose DataArrays have the date after some steps as a coordinate without dims."""
-        if self.start is None:
-            return state
-        now = self.at(steps)
-
-        def one(x: Any) -> Any:
-            own = x.coords.get("time")
-            if own is not None and own.dims:
-                return x
-            return x.assign_coords(time=((), now, {} if own is None else own.attrs))
-
-        return labelled_arrays(one, state)
-
-
-def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
-    """The clock of a loop of n steps; a state whose DataArrays have a date goes on from it.
-
-    Raises A42 for what is no length of time or no date, for a date without a length in units of time, for arrays of
-    several dates, and for dates that no resolution holds, and A44 for dates of several calendars.
-    """
-    step = _length(dt)
-    if start is not None and not isinstance(step, np.timedelta64):
-        raise refuse("A42", f"the start is {start}, and dt is {dt!r}, which has no unit.", 'give it one: dt="90 s".')
-    if not isinstance(step, np.timedelta64):
-        return Clock(step)
-    date = _own_date(_dates(state)) if start is None else _date(start, _dates(state))
-    length = nanoseconds(step)
-    if hasattr(date, "calendar"):
-        if length % 1000:
-            raise refuse(
-                "A42", f"dt is {dt!r}, and dates of cftime count microseconds.", "make it a multiple of these."
-            )
-        try:
-            Clock(step, date).at(n)
-        except (OverflowError, ValueError):
-            raise _too_far(n, dt, date) from None
-        return Clock(step, date)
-    begin = 0 if date is None else nanoseconds(date)
-    unit: Any = next((u for u in RESOLUTIONS if _held(u, length, begin, length * n, begin + length * n)), None)
-    if unit is None:
-        raise _too_far(n, dt, date)
-    in_unit = length // RESOLUTIONS[unit]
-    began = None if date is None else np.datetime64(begin // RESOLUTIONS[unit], unit)
-    return Clock(np.timedelta64(in_unit, unit), began)
-
-
-def _too_far(n: int, dt: Any, date: Any) -> DiagnosticError:
-    where = "are more than a length of time holds" if date is None else f"from {date} end at no date that there is"
-    return refuse("A42", f"{n:,} steps of {dt!r} {where}.", "make fewer or shorter ones, or give dt as a number.")
-
-
-def nanoseconds(time: Any) -> int:
-    """A length or a date of NumPy in nanoseconds, dates from 1970."""
-    unit = np.datetime_data(time.dtype)[0]
-    size = {**RESOLUTIONS, "m": 60 * 10**9, "h": 3600 * 10**9, "D": 86400 * 10**9, "W": 7 * 86400 * 10**9}.get(unit)
-    if size is None:  # months and years of dates
-        return int(time.astype("datetime64[D]").astype(np.int64)) * 86400 * 10**9
-    return int(time.astype(np.int64)) * size * np.datetime_data(time.dtype)[1]
-
-
-def _held(unit: str, *nanoseconds: int) -> bool:
-    size = RESOLUTIONS[unit]
-    return all(not k % size and -(2**63) < k // size < 2**63 for k in nanoseconds)
-
-
-def _dates(state: Any) -> dict[tuple[Any, str], Any]:
-    """The dates that the DataArrays of a state have, by the moment and their calendar."""
-    dates: dict[tuple[Any, str], Any] = {}
-
-    def look(x: Any) -> Any:
-        own = x.coords.get("time")
-        if own is not None and not own.dims and own.dtype.kind in "MO":
-            value = own.values[()]
-            moment = nanoseconds(value) if own.dtype.kind == "M" else value
-            dates[moment, calendar_of(own.values.reshape(1))] = value
-        return x
-
-    labelled_arrays(look, state)
-    return dates
-
-
-def _own_date(dates: Mapping[tuple[Any, str], Any]) -> Any:
-    """The date of a state."""
-    calendars = sorted({calendar for _, calendar in dates})
-    if len(calendars) > 1:
-        message = f"the state has dates of the calendars {' and '.join(calendars)}."
-        raise refuse("A44", message, "give all the same: x.assign_coords(time=...).")
-    if len(dates) > 1:
-        message = f"the state has the dates {' and '.join(sorted(str(date) for date in dates.values())[:2])}."
-        raise refuse("A42", message, "give that of all, start=..., or x.assign_coords(time=...).")
-    return next(iter(dates.values()), None)
-
-
-def _length(dt: Any) -> Any:
-    if isinstance(dt, (int, float, np.number)) and not isinstance(dt, (bool, np.timedelta64)):
-        return dt
-    import pandas as pd
-
-    if isinstance(dt, np.timedelta64) and np.datetime_data(dt.dtype)[0] in ("W", "D", "h", "m", *RESOLUTIONS):
-        found: Any = dt
-    else:
-        # pandas reads no more than 292 years, and counts of them are its units times a number
-        counted = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", dt) if isinstance(dt, str) else None
-        count, one = (1, dt) if counted is None else (int(counted[1]), f"1 {counted[2]}")
-        try:
-            length = count * nanoseconds(pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else one).asm8)
-            unit: Any = next((u for u in RESOLUTIONS if _held(u, length)), None)
-            found = pd.NaT if unit is None else np.timedelta64(length // RESOLUTIONS[unit], unit)
-        except (AttributeError, TypeError, ValueError, OverflowError):
-            found = pd.NaT
-    if isinstance(found, np.timedelta64) and not np.isnat(found):
-        return found
-    raise refuse("A42", f"dt is {dt!r}, which is no length of time.", 'write a number, or one with a unit: dt="90 s".')
-
-
-def _date(start: Any, dates: Mapping[tuple[Any, str], Any]) -> Any:
-    """The date that a loop starts at, in the calendar of the dates of its state."""
-    found = start if hasattr(start, "calendar") and hasattr(start, "timetuple") else _date_of_numpy(start)
-    calendar = calendar_of(np.array([found]))
-    other = next((own for _, own in dates if own != calendar), None)
-    if other is not None:
-        message = f"the start {start} is a date of the calendar {calendar}, and the state has one of {other}."
-        hint = f"write it in that calendar: cftime.datetime(2026, 1, 1, calendar='{other}')."
-        raise refuse(
-            "A44", message, hint if other != "proleptic_gregorian" else 'write it as start="2026-01-01T12:00".'
-        )
-    return found
-
-
-def _date_of_numpy(start: Any) -> Any:
-    try:
-        found = start.to_datetime64() if hasattr(start, "to_datetime64") else np.datetime64(start)
-    except (TypeError, ValueError):
-        found = np.datetime64("NaT")
-    if np.isnat(found):
-        raise refuse("A42", f"the start is {start!r}, which is no date.", 'write it as start="2026-01-01T12:00".')
-    return found
-
-
-# Steps after which a record is due: as numbers of steps, lengths, frequencies of pandas and xarray, and dates say.
-
-
-def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
-    """The numbers of steps, of 0 to n in ascending order, after which a record is due.
-
-    `every` is a number of steps; a length of time ("1 D", a timedelta), counted from the start; a frequency ("MS",
-    "QS-DEC", an offset of pandas), whose dates are at midnight; or dates, in an array, an index or a list, and as texts
-    in the calendar of the clock, or lengths from the start, or numbers of steps. Raises A19 for anything else, for
-    dates between two steps or outside of the loop, and for lengths and dates where the clock has none.
-
-    >>> clock = clock_of("12 h", "2026-01-30", None)
-    >>> list(due_steps(3, clock, 10)), list(due_steps("1 D", clock, 5)), list(due_steps("MS", clock, 90))
-    ([0, 3, 6, 9], [0, 2, 4], [4, 60])
-    >>> list(due_steps(["2026-01-31", "2026-02-02T12:00"], clock, 10))
-    [2, 7]
-    """
-    if isinstance(every, (int, float, np.number)) and not isinstance(every, np.timedelta64):
-        if isinstance(every, bool) or not float(every).is_integer() or every < 1:
-            raise refuse("A19", f"every is {every!r}, which is no number of steps.", "give 1 or more.")
-        return range(0, n + 1, int(every))
-    offset = _offset(every)
-    if offset is None and not isinstance(every, (str, np.timedelta64, datetime.timedelta)):
-        return _steps_at(_axis(every, clock), every, clock, n)
-    length = nanoseconds_of(every if offset is None else offset)
-    if length is None and offset is None:
-        hint = 'write a number of steps, every="1 D", "MS", or dates.'
-        raise refuse("A19", f"every is {every!r}, which is no number of steps, length, frequency or dates.", hint)
-    if not isinstance(clock.step, np.timedelta64):
-        raise refuse("A19", f"every is {every!r}, and dt is {clock.step!r} without a unit.", 'write dt="90 s".')
-    if length is None:
-        return _steps_at(_dates_of(offset, every, clock, n), every, clock, n)
-    count, rest = divmod(length, abs(nanoseconds(clock.step)))
-    if rest or not count:
-        raise refuse("A19", f"every is {every!r}, which is no multiple of dt, {clock.step}.", "make it one.")
-    return range(0, n + 1, count)
-
-
-def _offset(every: Any) -> Any:
-    """A frequency as an offset of pandas; None for what is none."""
-    import pandas as pd
-
-    if not isinstance(every, (str, pd.offsets.BaseOffset)):
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # old spellings, which some versions of pandas warn of
-        try:
-            return pd.tseries.frequencies.to_offset(every)
-        except ValueError:
-            return None
-
-
-def nanoseconds_of(every: Any) -> int | None:
-    """The nanoseconds of a length, of an offset of as many as that; None for others."""
-    import pandas as pd
-
-    if isinstance(every, pd.offsets.Day):  # a length of no fixed number of hours in some versions
-        return every.n * 86400 * 10**9
-    if isinstance(every, pd.offsets.BaseOffset):
-        return every.nanos if isinstance(every, pd.offsets.Tick) else None
-    try:
-        return nanoseconds(_length(every))
-    except DiagnosticError:
-        return None
-
-
-def _axis(every: Any, clock: Clock) -> list[Any]:
-    """The times in an array, an index or a list; texts are dates of the calendar of the clock."""
-    values = getattr(every, "values", every)
-    try:
-        listed = list(values)
-    except TypeError:
-        listed = [values]
-    if hasattr(clock.start, "calendar"):
-        listed = [_date_in(x, clock.start) if isinstance(x, str) else x for x in listed]
-    return [_date_of_numpy(x) if isinstance(x, (str, datetime.date)) else x for x in listed]
-
-
-def _date_in(text: str, start: Any) -> Any:
-    """A date in the calendar of another one, of cftime."""
-    try:
-        return type(start)(*map(int, re.split("[-T: ]", text)), calendar=start.calendar)
-    except (TypeError, ValueError):
-        message = f"every has {text!r}, which is no date of the calendar {start.calendar}."
-        raise refuse("A19", message, 'write it as "2026-01-01T12:00".') from None
-
-
-def _dates_of(offset: Any, every: Any, clock: Clock, n: int) -> list[Any]:
-    """The dates of a frequency between the start and the end of a loop."""
-    import pandas as pd
-    import xarray as xr
-
-    if clock.start is None:
-        raise refuse(
-            "A19", f"every is {every!r}, and the loop has no dates.", 'say when it begins: start="2026-01-01".'
-        )
-    first, last = sorted((clock.start, clock.at(n)))
-    if isinstance(clock.start, np.datetime64):
-        # in microseconds, which hold dates that nanoseconds do not
-        ends = (pd.Timestamp(t.astype("datetime64[us]")) for t in (first, last))
-        dates = list(pd.date_range(*ends, freq=offset, normalize=True, unit="us").values)
-    else:
-        calendar = clock.start.calendar
-        text = every if isinstance(every, str) else offset.freqstr
-        try:
-            dates = list(xr.date_range(first, last, freq=text, normalize=True, calendar=calendar, use_cftime=True))
-        except ValueError as problem:
-            message = f"every is {every!r}, of which xarray makes no dates of the calendar {calendar}: {problem}."
-            raise refuse("A19", message, "give the dates themselves.") from None
-    return [t for t in dates if first <= t <= last]
-
-
-def _steps_at(times: list[Any], every: Any, clock: Clock, n: int) -> list[int]:
-    """The numbers of steps after which a loop is at some times."""
-    due: set[int] = set()
-    for moment in times:
-        steps, rest = _steps_to(moment, every, clock)
-        if rest or not 0 <= steps <= n:
-            where = f"between the steps {steps} and {steps + 1}" if rest and 0 <= steps < n else "outside of the loop"
-            message = f"every has {moment}, {where}, which goes from {clock.at(0)} to {clock.at(n)} by {clock.step}."
-            raise refuse("A19", message, "give times at which a step ends.")
-        due.add(steps)
-    return sorted(due)
-
-
-def _steps_to(time: Any, every: Any, clock: Clock) -> tuple[int, int]:
-    """The number of steps to a time, and the rest in nanoseconds."""
-    if isinstance(time, (int, np.integer)) and not isinstance(time, (bool, np.timedelta64)):
-        return int(time), 0
-    if isinstance(clock.step, np.timedelta64):
-        length = nanoseconds(clock.step)
-        if isinstance(time, (np.timedelta64, datetime.timedelta)):
-            return divmod(nanoseconds(_length(time)), length)
-        if isinstance(time, np.datetime64) and isinstance(clock.start, np.datetime64):
-            return divmod(nanoseconds(time) - nanoseconds(clock.start), length)
-        if (own := getattr(clock.start, "calendar", None)) and own == getattr(time, "calendar", None):
-            return divmod((time - clock.start) // datetime.timedelta(microseconds=1) * 1000, length)
-    begins = "has no dates" if clock.start is None else f"begins at {clock.start}"
-    calendar = calendar_of(np.array([clock.start]))
-    of_calendar = f" of the calendar {calendar}" if calendar else ""
-    message = f"every is {every!r}, of {type(time).__name__}, and the loop {begins}{of_calendar}."
-    raise refuse("A19", message, "give times of its kind, or a number of steps.")
-
-
-# Snapshots of a time loop in a file, appended along time as they come: NetCDF, or Zarr where it is installed.
-#
-# All of them go through xarray's encoding by the CF conventions, the first as those behind it. What is returned reads
-# the file where it is looked at, and holds it open no longer than that, so a run that goes on can append to it.
 
 LIBRARIES = {".nc": "netCDF4", ".zarr": "zarr"}
 NUMBERS = frozenset({"bool", "float32", "float64", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))})
@@ -448,7 +110,7 @@ class Snapshots:
             first = left(with_numbers(parts, blank))
             snapshot = stacked_dataset(first, [x[None] for x in blank], [time], units)
             each = zip(names_of(first), whole, blank, strict=True)
-            blocks = {n: x for n, x, own in each if not own.flags.writeable}
+            blocks = {n: x for n, x, placeholder in each if not placeholder.flags.writeable}
             if all(snapshot[n].shape[1:] == x.shape for n, x in blocks.items()):
                 return snapshot, blocks
             whole = [on_host(x) for x in whole]  # labels that others do not have are filled in the whole array
@@ -463,8 +125,8 @@ class Snapshots:
                 place = {"driver": "file", "path": f"{self.path / name}/"}
                 array = tensorstore.open({"driver": "zarr", "kvstore": place}, open=True).result()
                 kind = array.dtype.numpy_dtype
-                own = [(s.index, np.asarray(s.data)) for s in x.addressable_shards if s.replica_id == 0]
-                writes += [array[(at, *index)].write(block.astype(kind)) for index, block in own]
+                shards = [(s.index, np.asarray(s.data)) for s in x.addressable_shards if s.replica_id == 0]
+                writes += [array[(at, *index)].write(block.astype(kind)) for index, block in shards]
             for write in writes:
                 write.result()
         except ValueError as problem:
@@ -478,9 +140,9 @@ class Snapshots:
                 message = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
                 raise refuse("A31", f"{message}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
         # numbers that were not unpacked have their packing as attributes, and it was made for those of the start
-        own = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
+        attributes = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
         data = {n: _laid_out(blocks[n]) if n in blocks else v.values for n, v in snapshot.data_vars.items()}
-        snapshot = snapshot.assign({n: (v.dims, data[n], own[n]) for n, v in snapshot.data_vars.items()})
+        snapshot = snapshot.assign({n: (v.dims, data[n], attributes[n]) for n, v in snapshot.data_vars.items()})
         axis = next(iter(snapshot.data_vars.values())).dims[0]
         try:
             if self.path.suffix == ".zarr":
@@ -566,8 +228,8 @@ def _laid_out(x: Any) -> Any:
 def reason(problem: Exception) -> str:
     """The words of an operating system in what a store says."""
     number = re.search(r"(?:os_error_code='|OS error )(\d+)", str(problem))
-    own = os.strerror(int(number[1])) if number else getattr(problem, "strerror", None)
-    return own or str(problem).splitlines()[0].rstrip(".")
+    words = os.strerror(int(number[1])) if number else getattr(problem, "strerror", None)
+    return words or str(problem).splitlines()[0].rstrip(".")
 
 
 def _with_times(file: Any) -> Any:
@@ -591,9 +253,9 @@ def _read(path: Path) -> Any:
     options: dict[str, Any] = {"engine": ENGINES[path.suffix], "decode_timedelta": False}
     with _far_dates():
         file = xr.open_dataset(path, **options)
-    own = [v for v in file.coords.values() if v.encoding.get("calendar") == "proleptic_gregorian"]
+    dates = [v for v in file.coords.values() if v.encoding.get("calendar") == "proleptic_gregorian"]
     coders: Any = getattr(xr, "coders", None)
-    if coders is None or all(v.dtype.kind != "O" for v in own):
+    if coders is None or all(v.dtype.kind != "O" for v in dates):
         return file
     file.close()
     return xr.open_dataset(path, decode_times=coders.CFDatetimeCoder(time_unit="us"), **options)

@@ -22,26 +22,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from lowering.calls.shared_programs import Program, shared
-from lowering.distribution.distributed import (
-    DistributedCall,
-    calls_of,
-    placement_of,
-    rounds,
-    several_steps_at_once,
-)
+from lowering.distribution.distributed import DistributedCall, calls_of, placement_of, rounds, several_steps_at_once
 from lowering.distribution.meshes import Placement
 from lowering.kernels import repeated
-from lowering.labelled import (
-    Kind,
-    apart,
-    blank,
-    explained,
-    is_labelled,
-    is_named,
-    numbers,
-    whole,
-    with_numbers,
-)
+from lowering.labelled import Kind, apart, blank, explained, is_labelled, is_named, numbers, whole, with_numbers
 from lowering.loops.agreement import Agreement
 from lowering.loops.forcing import Records
 from lowering.loops.states import carried
@@ -103,9 +87,9 @@ class Loop:
 
             def run(carry: Any, votes: Any, coordinates: Any, records: Any) -> Any:
                 decided = self.agreement.decided(votes)
-                own = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
+                function = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
                 carry = carry if records is None else (carry, 0)
-                carry = rounds(own, self.several, carry, decided[0]).run(carry, steps, in_pairs=True)
+                carry = rounds(function, self.several, carry, decided[0]).run(carry, steps, in_pairs=True)
                 return (carry if records is None else carry[0]), decided
 
             self.programs[kind] = shared(run, carry, votes, coordinates, records, donate=True)
@@ -148,8 +132,8 @@ def calls_in(step: Callable[..., Any], state: Any, *record: Any) -> list[Distrib
     calls: list[DistributedCall] = []
     with calls_of(calls):
         # of a distributed program results have no types that name axes of its mesh, and then the state has none
-        given = jax.tree_util.tree_map(lambda x, kind: kind if names_axes(x) else x, state, before)
-        jax.eval_shape(on_parts(step), given, *record)
+        model = jax.tree_util.tree_map(lambda x, kind: kind if names_axes(x) else x, state, before)
+        jax.eval_shape(on_parts(step), model, *record)
     return calls
 
 
@@ -177,10 +161,10 @@ def in_order(step: Callable[..., Any]) -> Callable[..., Any]:
             subtrees = structure.flatten_up_to(after)
         except ValueError:
             raise _other_structure(after, state) from None
-        made: list[Any] = []
+        arrays: list[Any] = []
         for path, model, x in zip(paths, models, subtrees, strict=True):
-            made += carried(path, model, x) if is_named(model) else [_plain(path, model, x, after, state)]
-        return made
+            arrays += carried(path, model, x) if is_named(model) else [_plain(path, model, x, after, state)]
+        return arrays
 
     return ordered
 
@@ -243,9 +227,9 @@ class LoopInside:
             with explained():
                 return apart(keep(whole(with_numbers(state, carry if records is None else carry[0]))))
 
-        own = None if keep is None else kept
+        recording = None if keep is None else kept
         with calls_of(None):
-            last = _traced(step, begin, self.n, self.several, self.due, own, self.checkpoint)
+            last = _traced(step, begin, self.n, self.several, self.due, recording, self.checkpoint)
         after, *more = (last,) if keep is None else last
         done = with_numbers(state, after if records is None else after[0])
         return done if keep is None else (done, *more)
@@ -277,14 +261,9 @@ def _on_numbers(step: Callable[..., Any], state: Any, records: Records | None) -
 
 
 def _traced(
-    step: Callable[[Any], Any],
-    state: Any,
-    n: int,
-    several: int,
-    due: tuple[int, ...],
-    keep: Callable[[Any], Any] | None,
-    checkpoint: bool | int,
-) -> Any:
+    step: Callable[[Any], Any], state: Any, n: int, several: int, due: tuple[int, ...],
+    keep: Callable[[Any], Any] | None, checkpoint: bool | int,
+) -> Any:  # fmt: skip
     levels = 2 if checkpoint is True else int(checkpoint)
 
     def advanced(step: Callable[[Any], Any], state: Any, n: int) -> Any:

@@ -47,19 +47,23 @@ def one_program(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*trees: Any) -> Any:
         leaves = jax.tree_util.tree_leaves(trees)
-        if jax.default_backend() == "cpu":
-            # gradients keep about as much as all fields are, in one block
-            KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves if hasattr(a, "dtype")), arrays=1)
+        _expect_block(leaves)
         if inside_trace(leaves) or op_by_op():
             return inside(*trees)
         with jax.enable_x64(True):
             if not by_itself:
                 by_itself.append(jitted(function, *trees))
-            found = by_itself[0](*trees)
+            results = by_itself[0](*trees)
         host = all(isinstance(a, np.ndarray) for a in leaves if hasattr(a, "dtype"))
-        return jax.tree_util.tree_map(on_host, found) if host else found
+        return jax.tree_util.tree_map(on_host, results) if host else results
 
     return remembering(run)
+
+
+def _expect_block(leaves: Sequence[Any]) -> None:
+    """Gradients keep about as much as all fields are, in one block."""
+    if jax.default_backend() == "cpu":
+        KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves if hasattr(a, "dtype")), arrays=1)
 
 
 def part(function: Callable[..., Any], checkpoint: bool) -> Callable[..., Any]:
@@ -107,18 +111,16 @@ TRACED: RecentCache[Any, Traced] = RecentCache("traced losses and functions", 64
 """Those that ran last, by their code, what they read outside, and the kinds of their arguments."""
 
 
-def _run(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], given: Any) -> Any:
+def _run(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], arguments: Any) -> Any:
     """The result of `flat`, which computes with `function`, of a pytree of `Parts`, as one program with 64-bit types.
 
     Arrays are NumPy's where all that came in are.
     """
-    leaves, tree = jax.tree_util.tree_flatten(given)
-    if jax.default_backend() == "cpu":
-        # gradients keep about as much as all fields are, in one block
-        KEPT_MEMORY.expect(sum(a.size * a.dtype.itemsize for a in leaves if hasattr(a, "dtype")), arrays=1)
+    leaves, tree = jax.tree_util.tree_flatten(arguments)
+    _expect_block(leaves)
     if op_by_op() or inside_trace(leaves):
-        return whole(flat(given))
-    key = kind, function_key(function), Kind(given)
+        return whole(flat(arguments))
+    key = kind, function_key(function), Kind(arguments)
 
     def traced() -> Traced:
         structures: list[Any] = []
@@ -154,42 +156,37 @@ def value_and_grad(
     """
     wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def transformed(given: Any) -> Any:
-        arguments, more = given
+    def transformed(parts: Any) -> Any:
+        arguments, more = parts
 
         def checked(*chosen: Any) -> Any:
-            own = list(arguments)
+            inputs = list(arguments)
             for k, some in zip(wanted, chosen, strict=True):
-                own[k] = with_numbers(own[k], some)
+                inputs[k] = with_numbers(inputs[k], some)
             with explained():
-                result = loss(*_released(own), **_released(more))
+                result = loss(*_released(inputs), **_released(more))
                 value = result[0] if has_aux else result
                 number: Any = value.data if is_data_array(value) or isinstance(value, Field) else value
                 if np.ndim(number):
-                    dims = (
-                        value.dims
-                        if isinstance(value, Field)
-                        else intervals_of(value, {})
-                        if value is not number
-                        else ""
-                    )
+                    labelled = intervals_of(value, {}) if is_data_array(value) else ""
+                    dims = value.dims if isinstance(value, Field) else labelled
                     kind = f"on {dims}" if dims else f"of the shape {np.shape(number)}"
                     message = f"the loss is {kind}, and a gradient is that of one number."
                     raise refuse("A41", message, "add it up: x.sum().")
             return number, apart(result[1]) if has_aux else None
 
         places = tuple(range(len(wanted)))
-        given_numbers = [numbers(arguments[k]) for k in wanted]
-        (value, aux), slopes = jax.value_and_grad(checked, places, has_aux=True)(*given_numbers)
+        differentiated = [numbers(arguments[k]) for k in wanted]
+        (value, aux), slopes = jax.value_and_grad(checked, places, has_aux=True)(*differentiated)
         return value, aux, [with_numbers(arguments[k], some) for k, some in zip(wanted, slopes, strict=True)]
 
     def run(*arguments: Any, **more: Any) -> Any:
         arguments = tuple(a if k in wanted else _fixed(a) for k, a in enumerate(arguments))
-        given = entered((arguments, _fixed(more)))
+        parts = entered((arguments, _fixed(more)))
         for k in wanted:
-            for name, leaf in _named_numbers(given[0][k]):
+            for name, leaf in _named_numbers(parts[0][k]):
                 _refuse_inexact(leaf, name or _name(loss, k, arguments[k]))
-        value, aux, slopes = _run((wanted, has_aux), loss, transformed, given)
+        value, aux, slopes = _run((wanted, has_aux), loss, transformed, parts)
         ours = tuple(_with_units(x, units) for x in slopes)
         return (value, aux) if has_aux else value, ours[0] if isinstance(argnums, int) else ours
 
@@ -235,8 +232,8 @@ def grad(
     both = value_and_grad(loss, argnums, has_aux=has_aux, units=units)
 
     def run(*arguments: Any, **more: Any) -> Any:
-        found, slopes = both(*arguments, **more)
-        return (slopes, found[1]) if has_aux else slopes
+        value_and_aux, slopes = both(*arguments, **more)
+        return (slopes, value_and_aux[1]) if has_aux else slopes
 
     return _reading(loss, run)
 
@@ -253,27 +250,27 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     6.0
     """
 
-    def flat(given: Any) -> Any:
-        arguments, more = whole(given)
+    def flat(parts: Any) -> Any:
+        arguments, more = whole(parts)
         with explained():
             return apart(function(*arguments, **more))
 
     compiled = jax.jit(flat)
 
     def run(*arguments: Any, **more: Any) -> Any:
-        given = entered((arguments, more))
-        if not inside_trace(jax.tree_util.tree_leaves(given)) or op_by_op() or inside_jit():
-            return _run("jit", function, flat, given)
-        return whole(compiled(given))
+        parts = entered((arguments, more))
+        if not inside_trace(jax.tree_util.tree_leaves(parts)) or op_by_op() or inside_jit():
+            return _run("jit", function, flat, parts)
+        return whole(compiled(parts))
 
     return _reading(function, run)
 
 
 def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
     """The name of an argument in messages: its own, or the loss's name for it."""
-    own = getattr(argument, "name", None)
+    name = getattr(argument, "name", None)
     parameters = list(inspect.signature(loss).parameters)
-    return str(own) if own else parameters[k] if k < len(parameters) else f"argument {k}"
+    return str(name) if name else parameters[k] if k < len(parameters) else f"argument {k}"
 
 
 def _refuse_inexact(leaf: Any, name: str) -> None:
@@ -287,10 +284,10 @@ def _with_units(slopes: Any, units: str) -> Any:
     def one(x: Any) -> Any:
         if not is_data_array(x):
             return x
-        own = str(x.attrs.get("units", ""))
-        per = f"({own})" if set(own) & set(" /*") else own
+        unit = str(x.attrs.get("units", ""))
+        per = f"({unit})" if set(unit) & set(" /*") else unit
         bare = x.copy(deep=False)
-        bare.attrs = {"units": f"{units}/{per}"} if units and own else {}
+        bare.attrs = {"units": f"{units}/{per}"} if units and unit else {}
         return bare
 
     def each(x: Any) -> Any:

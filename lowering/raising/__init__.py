@@ -118,8 +118,6 @@ LONGEST = 120
 
 def rows(fired: Sequence[tuple[str, Call]]) -> tuple[Raised, ...]:
     """The rules that were used, each with its expression, in the order of the program."""
-    found: list[Raised] = []
-    for rule, node in fired:
-        text = " ".join(str(node).split()).replace("( ", "(").replace(" )", ")")
-        found.append(Raised(rule, text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"))
-    return tuple(dict.fromkeys(found))
+    texts = ((rule, " ".join(str(node).split()).replace("( ", "(").replace(" )", ")")) for rule, node in fired)
+    shortened = (Raised(rule, t if len(t) <= LONGEST else f"{t[: LONGEST - 1]}…") for rule, t in texts)
+    return tuple(dict.fromkeys(shortened))

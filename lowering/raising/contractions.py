@@ -11,7 +11,7 @@ import jax
 from jax import lax
 
 from lowering.context import Context
-from lowering.gradients.in_place_adjoints import bilinear
+from lowering.gradients.safe_slopes import bilinear
 from lowering.rules.elementwise import SCALAR, convert
 from lowering.rules.indirect import combiner
 from lowering.values import (
@@ -158,9 +158,9 @@ def _stacked(x: Leaf, total: Sum, over: Sequence[str], batch: Sequence[str]) -> 
 
 def needed(x: Dense, total: Sum, names: Sequence[str]) -> Dense:
     """A factor on the points of some dims that the sum has."""
-    found = cut(x, Dims(tuple((n, total.dims[n]) for n in names)))
-    assert isinstance(found, Dense)
-    return found
+    part = cut(x, Dims(tuple((n, total.dims[n]) for n in names)))
+    assert isinstance(part, Dense)
+    return part
 
 
 # Sums of products of which a guard leaves some out, as contractions of factors that are zero there.
@@ -209,11 +209,11 @@ def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None
 
 def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:
     """The sum where a guard without the dims summed over holds."""
-    found = dot(a, b, total, context.provenance, careful=True)
-    if found is None:
+    contraction = dot(a, b, total, context.provenance, careful=True)
+    if contraction is None:
         return None
-    dims = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*found.dims.names, *guard.dims.names))))
-    data = aligned(found, dims)
+    dims = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*contraction.dims.names, *guard.dims.names))))
+    data = aligned(contraction, dims)
     return Dense(lax.select(aligned(guard, dims), data, lax.full_like(data, 0)), dims)
 
 
@@ -222,20 +222,19 @@ def _inside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense, care
     zeroed = _zeroed(a, guard)
     if set(guard.dims) <= set(b.dims):
         return dot(zeroed, _zeroed(b, guard), total, context.provenance, careful)
-    found = dot(zeroed, b, total, context.provenance, careful)
-    if found is None or b.data.dtype.kind in "iu":
-        return found
-    dims = found.dims
+    contraction = dot(zeroed, b, total, context.provenance, careful)
+    if contraction is None or b.data.dtype.kind in "iu":
+        return contraction
+    dims, b_dims = contraction.dims, b.dims
 
     def plain(_: jax.Array, a: jax.Array, b: jax.Array, guard_: jax.Array) -> jax.Array:
         whole = Dims(tuple((n, total.dims[n]) for n in (*dims.names, *total.over)))
-        product = SCALAR["multiplies"](aligned(Dense(a, own), whole), aligned(Dense(b, other), whole))
+        product = SCALAR["multiplies"](aligned(Dense(a, zeroed.dims), whole), aligned(Dense(b, b_dims), whole))
         kept = lax.select(aligned(Dense(guard_, guard.dims), whole), product, lax.full_like(product, 0))
         return lax.reduce(kept, kept.dtype.type(0), lax.add, tuple(range(len(dims), len(whole))))
 
-    own, other = a.dims, b.dims
     finite = lax.reduce(lax.is_finite(b.data), True, lax.bitwise_and, tuple(range(b.data.ndim)))
-    return Dense(lax.cond(finite, lambda x, *_: x, plain, found.data, a.data, b.data, guard.data), dims)
+    return Dense(lax.cond(finite, lambda x, *_: x, plain, contraction.data, a.data, b.data, guard.data), dims)
 
 
 def _zeroed(x: Dense, guard: Dense) -> Dense:
@@ -285,10 +284,10 @@ def _in_groups(
         if part is not None and not steps and point in part.dims[name]:
             inner = dense(select_slot(part, name, point))
             known.pad(one, inner, inner.dims)
-        found = _in_groups(one, windows, weights, total, known, careful)
-        if found is None:
+        convolution = _in_groups(one, windows, weights, total, known, careful)
+        if convolution is None:
             return None
-        parts.append(found)
+        parts.append(convolution)
     data = lax.concatenate([lax.expand_dims(p.data, (0,)) for p in parts], 0)
     return Dense(data, Dims(((name, total.dims[name]), *parts[0].dims.items)))
 

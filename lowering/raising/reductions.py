@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context, first_of, masks_of
+from lowering.rules.carried import Levels, counted, levels_of, within_state
 from lowering.rules.elementwise import SCALAR
 from lowering.rules.folds import (
     MONOIDS,
@@ -24,7 +25,6 @@ from lowering.rules.folds import (
     unrolls,
 )
 from lowering.rules.indirect import combiner
-from lowering.rules.loops import Levels, counted, levels_of, within_state
 from lowering.values import Dense, Leaf, Slots, Value, Window, aligned, cut, dense, elementwise, presence, with_present
 from tensorir.analysis.uses import literal_of
 from tensorir.integers.dims import Dims, Interval
@@ -79,18 +79,18 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     first = literal_of(node.args[1])
     within = first is not None and first == first and TABLE[fold[0]].idempotent
     start = np.array(first if within else identity_of(fold[0], part.data.dtype), part.data.dtype)
-    made = not isinstance(node.args[2], Var)
+    computed = not isinstance(node.args[2], Var)
     axis = part.dims.names.index(dim)
     known = context.provenance.with_nan(leaf)
     stencil = id(node) in context.known.stencil_reductions and "sums_as_loops" not in context.without
     if stencil and known is None and parts_pay(part.data, axis, context.platform):
         total = reduced_in_parts(part.data, start, fold[0], axis, context.platform, context.loose)
     elif known is None:
-        total = reduced(part.data, start, fold[0], axis, context.platform, context.loose, made)
+        total = reduced(part.data, start, fold[0], axis, context.platform, context.loose, computed)
     else:
         source = aligned(dense(cut(known[0], part.dims)), part.dims)
         if id(node) in context.known.unseen:
-            total = reduced(source, start, fold[0], axis, context.platform, True, made)
+            total = reduced(source, start, fold[0], axis, context.platform, True, computed)
         else:
             total = reduced_numbers(source, known[1], start, fold[0], axis, context.platform)
     folded = Dense(total, part.dims.without(dim))
@@ -189,9 +189,9 @@ def best_of(
         value, index = lax.reduce((x, place), (nothing, at), step, (axis,))
         return index, value
 
-    def tangents(primals: tuple[jax.Array, jax.Array], given: tuple[jax.Array, Any]) -> Any:
-        """That of the value is that of its element; indices have none."""
-        (x, place), (dx, _) = primals, given
+    def jvp(primals: tuple[jax.Array, jax.Array], tangents: tuple[jax.Array, Any]) -> Any:
+        """The tangent of the value is that of its element; indices have none."""
+        (x, place), (dx, _) = primals, tangents
         index, value = reduced(x, place)
         rows = [d for d in range(x.ndim) if d != axis]
         same = [lax.eq(m, lax.broadcast_in_dim(y, x.shape, rows)) for m, y in ((place, index), (x, value))]
@@ -199,7 +199,7 @@ def best_of(
         total = lax.reduce(share, np.zeros((), x.dtype), lax.add, (axis,))
         return (index, value), (np.zeros(index.shape, jax.dtypes.float0), total)
 
-    reduced.defjvp(tangents)
+    reduced.defjvp(jvp)
     return reduced(a, place)
 
 
@@ -224,23 +224,27 @@ def argument_reduction(context: Context, node: Call, args: Sequence[Any]) -> Val
     whole = cut(a, Dims((*row.items, *((n, state[n]) for n in a.dims.names if n != dim))))
     assert isinstance(whole, Dense)
     rest = whole.dims.without(dim)
-    small = _counts(node) and max(abs(interval.start), abs(interval.stop)) < EXACT_IN_FLOAT32
+    ascending = isinstance(index := node.args[3], Call) and (index.op, index.static) == ("pos", (dim,))
+    small = ascending and max(abs(interval.start), abs(interval.stop)) < EXACT_IN_FLOAT32
     axis = whole.dims.names.index(dim)
     start = _start(node, interval)
     if context.loose and start is not None and whole.data.dtype.kind in "fV" and axis == whole.data.ndim - 1:
         # along columns each step of it would wait for the one before
-        pair = _paired(whole.data, aligned(k, row), axis, node.static, start)
+        # in one reduction the order of a row decides what comes of its NaNs
+        kind: ArgReduce = node.static
+        place, least = lax.broadcast_in_dim(aligned(k, row), whole.data.shape, (axis,)), kind.ties in ("old", "least")
+        pair = best_of(whole.data, place, axis, start, largest=kind.largest, least=least, replaced=kind.replaced)
         return tuple(cut(Dense(leaf, rest), state) for leaf in pair[::-1])
-    index, value, alone = _found(whole.data, aligned(k, row), axis, node.static, small, context.platform)
-    found = Dense(value, rest), Dense(index, rest)
+    index, value, alone = _arg_reduced(whole.data, aligned(k, row), axis, node.static, small, context.platform)
+    extremes = Dense(value, rest), Dense(index, rest)
     assert node.definition is not None
     fold = node.definition.body.children[0]
     assert isinstance(fold, Lambda)
     first = tuple(leaf for (leaf,) in init)
-    result = context.apply(Bound(fold, {}), first, *((leaf,) for leaf in found))
+    result = context.apply(Bound(fold, {}), first, *((leaf,) for leaf in extremes))
     if alone is not None:
         # behind a NaN, or among nothing but NaNs, what the fold starts from and what was found do not meet
-        apart = found if node.static.replaced else first
+        apart = extremes if node.static.replaced else first
         result = tuple(_chosen(Dense(alone, rest), x, y, state) for x, y in zip(apart, result, strict=True))
     return tuple(cut(leaf, state) for leaf in result)
 
@@ -250,12 +254,6 @@ def _chosen(condition: Dense, x: Leaf, y: Leaf, dims: Dims) -> Dense:
     return Dense(lax.select(aligned(condition, dims), aligned(x, dims), aligned(y, dims)), dims)
 
 
-def _counts(node: Call) -> bool:
-    """True if the indices ascend: they are the coordinate that the fold goes along."""
-    index = node.args[3]
-    return isinstance(index, Call) and (index.op, index.static) == ("pos", (node.static.dim,))
-
-
 # Rows
 
 
@@ -263,17 +261,17 @@ EXACT_IN_FLOAT32 = 2**24
 """Whole numbers below are floats."""
 
 
-def _found(
+def _arg_reduced(
     a: jax.Array, k: jax.Array, axis: int, kind: ArgReduce, small: bool, platform: str
 ) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """The index and the value of each row, and which rows stand alone, for reasons of NaN; `small` are the indices."""
     place = lax.broadcast_in_dim(k, a.shape, (axis,))
     if a.dtype.kind not in "fV":
-        return *_of(a, place, None, axis, kind, small, platform), None
+        return *_arg_reduced_among(a, place, None, axis, kind, small, platform), None
     missing = lax.ne(a, a)
     if not kind.replaced:
         valid = lax.bitwise_not(missing)
-        return *_of(a, place, valid, axis, kind, small, platform), lax.bitwise_not(
+        return *_arg_reduced_among(a, place, valid, axis, kind, small, platform), lax.bitwise_not(
             lax.reduce(valid, False, lax.bitwise_or, (axis,))
         )
     # only what follows the last NaN counts; a row that ends with one gives that one
@@ -282,20 +280,12 @@ def _found(
     last = _place(position, missing, "max", axis, few, platform)
     last = lax.max(last, lax.full_like(last, -1))
     valid = lax.gt(position, lax.broadcast_in_dim(last, a.shape, [d for d in range(a.ndim) if d != axis]))
-    index, value = _of(a, place, valid, axis, kind, small, platform)
+    index, value = _arg_reduced_among(a, place, valid, axis, kind, small, platform)
     end = a.shape[axis] - 1
     at_end = lax.eq(last, lax.full_like(last, end))
     index = lax.select(at_end, lax.broadcast(lax.index_in_dim(k, end, keepdims=False), index.shape), index)
     value = lax.select(at_end, lax.index_in_dim(a, end, axis, keepdims=False), value)
     return index, value, lax.ge(last, lax.full_like(last, 0))
-
-
-def _paired(
-    a: jax.Array, k: jax.Array, axis: int, kind: ArgReduce, start: tuple[Any, Any]
-) -> tuple[jax.Array, jax.Array]:
-    """The same in one reduction, in which the order of a row decides what comes of its NaNs."""
-    place, least = lax.broadcast_in_dim(k, a.shape, (axis,)), kind.ties in ("old", "least")
-    return best_of(a, place, axis, start, largest=kind.largest, least=least, replaced=kind.replaced)
 
 
 def _start(node: Call, interval: Interval) -> tuple[Any, Any] | None:
@@ -305,7 +295,7 @@ def _start(node: Call, interval: Interval) -> tuple[Any, Any] | None:
     return None if index is None or value is None or value != value or not ordered else (index, value)
 
 
-def _of(
+def _arg_reduced_among(
     a: jax.Array, place: jax.Array, valid: jax.Array | None, axis: int, kind: ArgReduce, small: bool, platform: str
 ) -> tuple[jax.Array, jax.Array]:
     """The index and the value of each row among the elements that are valid."""
@@ -329,12 +319,12 @@ def _place(place: jax.Array, hit: jax.Array, op: str, axis: int, small: bool, pl
     floats = small and platform == "cpu"
     x = lax.convert_element_type(place, "float32") if floats else place
     nothing = _nothing(x, op)
-    found = lax.select(hit, x, lax.full_like(x, nothing))
+    place_of_hit = lax.select(hit, x, lax.full_like(x, nothing))
     if not floats:
-        return reduced(found, nothing, op, axis, platform, loose=True)
-    found = reduced(_apart(found, platform), nothing, op, axis, platform, loose=True)
-    none = lax.full(found.shape, _nothing(place, op), place.dtype)
-    return lax.select(lax.is_finite(found), lax.convert_element_type(found, place.dtype), none)
+        return reduced(place_of_hit, nothing, op, axis, platform, loose=True)
+    place_of_hit = reduced(_apart(place_of_hit, platform), nothing, op, axis, platform, loose=True)
+    none = lax.full(place_of_hit.shape, _nothing(place, op), place.dtype)
+    return lax.select(lax.is_finite(place_of_hit), lax.convert_element_type(place_of_hit, place.dtype), none)
 
 
 def _apart(x: jax.Array, platform: str) -> jax.Array:
@@ -383,21 +373,18 @@ def prefix(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if context.platform != "gpu" or len(interval) < FEWEST_LEVELS or state.size > MOST_COLUMNS:
         return None
     fold = monoid(f.function, 1) if len(values) == 1 and len(init) == 1 else None
-    if fold is None or not _is_plain(f.function, fold[1]) or fold[0] not in CUMULATIVE:
+    if fold is None or fold[0] not in CUMULATIVE:
         return None
+    if fold[1] is not None and not (isinstance(f.function, Lambda) and fold[1] == f.function.params[1]):
+        return None  # what is combined with the state is not the argument itself
     if any(presence(x) is not None for v in (init, *values) for x in v):
         return None
     (leaf,), op = values[0], fold[0]
     part = dense(cut(leaf, Dims(((dim, interval), *((n, i) for n, i in state.items if n in leaf.dims)))))
     if part.data.dtype.kind not in "fViu":
         return None
-    found = CUMULATIVE[op](part.data, axis=part.dims.names.index(dim), reverse=not forward)
-    return (elementwise(SCALAR[op], [init[0], Dense(found, part.dims)], node.tensor.dims),)
-
-
-def _is_plain(function: Any, mapped: Expr | None) -> bool:
-    """True if what is combined with the state is the argument itself."""
-    return mapped is None or (isinstance(function, Lambda) and mapped == function.params[1])
+    prefixes = CUMULATIVE[op](part.data, axis=part.dims.names.index(dim), reverse=not forward)
+    return (elementwise(SCALAR[op], [init[0], Dense(prefixes, part.dims)], node.tensor.dims),)
 
 
 # The inner folds of pools that are kept (`tensorir.passes.reductions`): `reduce_window` over one axis, not the last
@@ -414,11 +401,11 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if known is None or known[0].present is not None or len(known[1]) != 1:
         return None
     source, (window,) = known
-    found = _places(source, window, leaf)
+    places = _places(source, window, leaf)
     axis = source.dims.names.index(window.source)
-    if found is None or axis == len(source.dims) - 1:
+    if places is None or axis == len(source.dims) - 1:
         return None
-    first, points, dims = found
+    first, points, dims = places
     if first or dims.items != value[0].dims.items:
         return None
     return (Dense(_strip_folded(source.data, fold[0], axis, points, window), dims),)
@@ -473,9 +460,9 @@ def first(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     # of other types XLA selects the first by sorting
     if arrays[key].dtype != np.float32 or not count:
         return None
-    found = _first(arrays, key, count, descending, nan_first=keys == 2 and descending)
     dims = order.with_interval(dim, node.tensor.dims[dim])
-    return tuple(Dense(a, dims) for a in found)
+    selected = _first(arrays, key, count, descending, nan_first=keys == 2 and descending)
+    return tuple(Dense(a, dims) for a in selected)
 
 
 def _first(arrays: Sequence[jax.Array], place: int, count: int, descending: bool, nan_first: bool) -> list[jax.Array]:

@@ -31,22 +31,22 @@ MOST_POINTS = 32
 def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     """A read at constants inside of the interval: one point of each axis."""
     names, inside = node.static.dims, node.args[0].tensor.dims
-    found: Value = args[0]
+    value: Value = args[0]
     for name, index in zip(names, node.args[1:], strict=True):
         if not isinstance(index, Literal) or int(index.value) not in inside[name]:
             return None
-        found = tuple(select_slot(leaf, name, int(index.value)) for leaf in found)
-    return found
+        value = tuple(select_slot(leaf, name, int(index.value)) for leaf in value)
+    return value
 
 
 def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     x = args[0]
     if len(x) != 1 or not isinstance(x[0], Dense):
         return None
-    found = _sliced(x[0], node)
-    if found is None:
+    sliced = _sliced(x[0], node)
+    if sliced is None:
         return None
-    leaf, source, seen = found
+    leaf, source, seen = sliced
     if seen:
         context.provenance.windowed(leaf, source, seen)
     return (leaf,)
@@ -56,7 +56,7 @@ def _sliced(x: Dense, node: Call) -> tuple[Leaf, Dense, tuple[Window, ...]] | No
     """x at constants and sums of coordinates, and which windows of what that is; None for other indices."""
     names, inside = node.static.dims, node.args[0].tensor.dims
     known = [affine_index(i) for i in node.args[1:]]
-    found: list[tuple[str, AffineIndex]] = []
+    reads: list[tuple[str, AffineIndex]] = []
     used: set[str] = set(x.dims.without(*names))
     for name, c in zip(names, known, strict=True):
         if c is None or name not in x.dims or len(c.terms) > 2 or used & set(c.terms):
@@ -67,15 +67,15 @@ def _sliced(x: Dense, node: Call) -> tuple[Leaf, Dense, tuple[Window, ...]] | No
         if len(c.terms) == 2 and min(len(c.intervals[n]) for n in c.terms) > MOST_POINTS:
             return None
         used |= set(c.terms)
-        found.append((name, c))
+        reads.append((name, c))
     # the dims that are read go by names of their own, since coordinates may have theirs
     source = _named_apart(x, names)
-    for name, c in found:
+    for name, c in reads:
         if len(c.terms) < 2:
             source = dense(_at_one(source, f"{name}'", c))
     leaf: Leaf = source
     seen: list[Window] = []
-    for name, c in found:
+    for name, c in reads:
         if len(c.terms) == 2:
             leaf, window = _at_two(leaf, f"{name}'", c)
             seen.append(window)
@@ -154,8 +154,8 @@ def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 
     def put(updates: Updates) -> list[Dense]:
         names, order, part, over = updates.names, updates.order, updates.part, updates.over
-        told = [updates.ok] if updates.ok is not None else []
-        held = {n for leaf in (*updates.indices, *told) for n in leaf.dims.names}
+        masks = [updates.ok] if updates.ok is not None else []
+        held = {n for leaf in (*updates.indices, *masks) for n in leaf.dims.names}
         # dims along which no index changes go along as rows: one by one they take six times as long
         rows = [n for n in part.names if n not in (*names, *over) and n not in held]
         points = order.without(*rows)
@@ -177,22 +177,22 @@ def _differentiable(context: Context, updates: Updates, put: Callable[[Updates],
     """The result of `put`, with the derivative of updates one by one: JAX has none of products that meet."""
     ((operand,), (values,)), part, order = updates.arrays(updates.order), updates.part, updates.order
 
-    def given(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> Updates:
+    def updates_of(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> Updates:
         base, value = (Dense(operand, part),), (Dense(values, order),)
         return replace(updates, base=base, values=value, indices=indices, ok=ok)
 
     @jax.custom_jvp
     def product(operand: jax.Array, values: jax.Array, indices: Any, ok: Any) -> jax.Array:
-        (found,) = put(given(operand, values, indices, ok))
-        return found.data
+        (updated,) = put(updates_of(operand, values, indices, ok))
+        return updated.data
 
     @product.defjvp
     def _(primals: Any, tangents: Any) -> Any:
         operand, values, indices, ok = primals
 
         def in_order(operand: jax.Array, values: jax.Array) -> jax.Array:
-            (found,) = one_by_one(context.inner(), given(operand, values, indices, ok))
-            return found.data
+            (updated,) = one_by_one(context.inner(), updates_of(operand, values, indices, ok))
+            return updated.data
 
         return product(*primals), jax.jvp(in_order, (operand, values), tangents[:2])[1]
 
@@ -215,8 +215,8 @@ def _numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[str]) ->
 
 
 def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    function, base, *given, _ = args
-    one = all(isinstance(i, Dense) and not i.dims and (i.present is None or not i.present.dims) for (i,) in given)
+    function, base, *indices, _ = args
+    one = all(isinstance(i, Dense) and not i.dims and (i.present is None or not i.present.dims) for (i,) in indices)
     if len(base) != 1 or combiner(function.function) != "last" or node.static.over or not one:
         return None
     if not touched(node)[1].size:
@@ -268,9 +268,9 @@ def dilated(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     for name, index in zip(then.static.dims, then.args[1:], strict=True):
         if name not in x.dims:
             continue  # it is the same all along this dim
-        found = literal_of(index)
-        if isinstance(found, int) and found in x.dims[name]:
-            x = dense(select_slot(x, name, found))
+        point = literal_of(index)
+        if isinstance(point, int) and point in x.dims[name]:
+            x = dense(select_slot(x, name, point))
             continue
         step = _quotient(index)
         if step is None or steps.get(step[0]) != step[1] or step[0] in seen or step[0] in x.dims:

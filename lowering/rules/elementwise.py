@@ -38,23 +38,21 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.gradients.in_place_adjoints import over, smooth, times
+from lowering.gradients.safe_slopes import over, smooth, times
 from tensorir.ir.types import DTYPES, Scalar
 
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
 
-def _selected(product: jax.Array) -> jax.Array:
-    """The product, which is never a NaN that signals; no compiler knows that."""
-    info = jax.numpy.finfo(product.dtype)
-    bits = np.dtype(f"u{product.dtype.itemsize}")
-    signals = (2**info.nexp - 1 << info.nmant) + 1
-    found = lax.bitcast_convert_type(product, bits)
-    return lax.select(lax.ne(found, lax.full_like(found, signals)), product, lax.full_like(product, 0))
-
-
 def _multiplied(x: jax.Array, y: jax.Array) -> jax.Array:
-    return _selected(lax.mul(x, y)) if x.dtype.itemsize > 1 else lax.mul(x, y)
+    product = lax.mul(x, y)
+    if x.dtype.itemsize == 1:
+        return product
+    # it is never a NaN that signals, and no compiler knows that
+    info = jax.numpy.finfo(product.dtype)
+    signals = (2**info.nexp - 1 << info.nmant) + 1
+    bits = lax.bitcast_convert_type(product, np.dtype(f"u{product.dtype.itemsize}"))
+    return lax.select(lax.ne(bits, lax.full_like(bits, signals)), product, lax.full_like(product, 0))
 
 
 def _divided(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -98,7 +96,8 @@ def floored(x: Array, y: Array) -> Array:
     """floor(x / y) of float32 or float64, correctly rounded; infinities, NaN and y = 0 as `lax.floor(x / y)`."""
     x, y = lax.stop_gradient(x), lax.stop_gradient(y)
     quotient = lax.div(x, y)
-    negative = lax.lt(lax.mul(_sign_of_quotient(x), _sign_of_quotient(y)), _full(x, 0))
+    signs = [lax.select(lax.lt(v, _full(v, 0)), _full(v, -1), _full(v, 1)) for v in (x, y)]
+    negative = lax.lt(lax.mul(*signs), _full(x, 0))
     magnitude = _rounded(x, y, negative)
     signed = lax.select(negative, lax.neg(magnitude), magnitude)
     # of a finite number by an infinite one: above -1 where the signs differ
@@ -124,7 +123,8 @@ def _rounded(x: Array, y: Array, up: Array) -> Array:
     shift = lax.select(below, _full(mx, digits + 1), _full(mx, digits))
     r = lax.sub(lax.shift_left(mx, shift), lax.mul(q, my))
     for _ in range(2):  # the float quotient is at most two off
-        low, high = _is_negative(r), _full(r, 0)
+        signed = lax.bitcast_convert_type(r, r.dtype.name.removeprefix("u"))
+        low = lax.lt(signed, _full(signed, 0))
         high = lax.bitwise_and(lax.bitwise_not(low), lax.ge(r, my))
         q = lax.select(low, lax.sub(q, one), lax.select(high, lax.add(q, one), q))
         r = lax.select(low, lax.add(r, my), lax.select(high, lax.sub(r, my), r))
@@ -181,15 +181,6 @@ def _power_of_two(exponent: Array, dtype: Any) -> Array:
     info = np.finfo(dtype)
     field = lax.add(exponent, _full(exponent, info.maxexp - 1))
     return lax.bitcast_convert_type(lax.shift_left(field, _full(field, info.nmant)), dtype)
-
-
-def _is_negative(r: Array) -> Array:
-    signed = lax.bitcast_convert_type(r, r.dtype.name.removeprefix("u"))
-    return lax.lt(signed, _full(signed, 0))
-
-
-def _sign_of_quotient(x: Array) -> Array:
-    return lax.select(lax.lt(x, _full(x, 0)), _full(x, -1), _full(x, 1))
 
 
 def _full(x: Array, value: Any) -> Array:
@@ -318,28 +309,11 @@ def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
     return compute
 
 
-def _trunc(x: Array) -> Array:
-    return _where(lax.lt(x, _constant(x, 0)), lax.ceil(x), lax.floor(x))
-
-
-def _shift_right(x: Array, y: Array) -> Array:
-    return lax.shift_right_arithmetic(x, y) if _is_signed(x) else lax.shift_right_logical(x, y)
-
-
 def _abs(x: Array) -> Array:
     if not _is_integer(x):
         return smooth(lax.abs)(x)
     # XLA takes a magnitude for positive, and that of the least whole number is not
     return _where(lax.lt(x, _constant(x, 0)), lax.neg(x), x) if _is_signed(x) else x
-
-
-def _sign(x: Array) -> Array:
-    return lax.sign(x)
-
-
-def _exp2(x: Array) -> Array:
-    # lax.exp2 rounds x log 2 before the exponential: an error that grows with x
-    return lax.pow(_constant(x, 2), x)
 
 
 def _large_exponential(a: Array) -> Array:
@@ -377,8 +351,8 @@ def _log1p(x: Array) -> Array:
     u = lax.add(x, _constant(x, 1))
     exact = lax.eq(u, _constant(x, 1))
     above = lax.sub(_where(exact, _constant(x, 2), u), _constant(x, 1))
-    found = lax.mul(lax.log(u), lax.div(x, above))
-    return _where(exact, x, _where(lax.is_finite(u), found, lax.log(u)))
+    quotient = lax.mul(lax.log(u), lax.div(x, above))
+    return _where(exact, x, _where(lax.is_finite(u), quotient, lax.log(u)))
 
 
 def _log_to(log: Callable[[Array], Array], base: float) -> Callable[[Array], Array]:
@@ -396,7 +370,8 @@ _CURVES: dict[str, Callable[..., Array]] = {
     "rsqrt": lax.rsqrt,
     "cbrt": lax.cbrt,
     "exp": lax.exp,
-    "exp2": _exp2,
+    # lax.exp2 rounds x log 2 before the exponential: an error that grows with x
+    "exp2": lambda x: lax.pow(_constant(x, 2), x),
     "expm1": lax.expm1,
     "sin": lax.sin,
     "cos": lax.cos,
@@ -425,7 +400,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "rem": _rem,
     "neg": lax.neg,
     "abs": _abs,
-    "sign": _sign,
+    "sign": lax.sign,
     "min": _smaller,
     "max": _larger,
     "and": lax.bitwise_and,
@@ -443,7 +418,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "bit_xor": lax.bitwise_xor,
     "bit_not": lax.bitwise_not,
     "shift_left": lax.shift_left,
-    "shift_right": _shift_right,
+    "shift_right": lambda x, y: (lax.shift_right_arithmetic if _is_signed(x) else lax.shift_right_logical)(x, y),
     "popcount": lax.population_count,
     "clz": _leading_zeros,
     **{name: smooth(function) for name, function in _CURVES.items()},
@@ -455,7 +430,7 @@ SCALAR: dict[str, Callable[..., Array]] = {
     "cosh": _hyperbolic_cosine,
     "floor": lax.floor,
     "ceil": lax.ceil,
-    "trunc": _trunc,
+    "trunc": lambda x: _where(lax.lt(x, _constant(x, 0)), lax.ceil(x), lax.floor(x)),
     "round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "isfinite": lax.is_finite,
     "isinf": lambda x: lax.eq(lax.abs(x), _constant(x, math.inf)),

@@ -13,19 +13,19 @@ import numpy as np
 from jax import lax
 
 from lowering.context import Context, conjunction, first_failures, masks_of, no_failures
-from lowering.rules.elementwise import SCALAR
-from lowering.rules.loops import (
+from lowering.rules.carried import (
     Levels,
     all_dims,
     along,
     counted,
     levels_of,
-    loop,
     masked_leaves,
     settled,
     survey,
     within_state,
 )
+from lowering.rules.elementwise import SCALAR
+from lowering.rules.loops import loop
 from lowering.tracing import axes_of, scanned, varying
 from lowering.values import (
     Dense,
@@ -86,17 +86,17 @@ PARTS = (8, 6, 5, 7, 4)
 
 def reduced(
     x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, platform: str, loose: bool = False,
-    made: bool = True,
+    computed: bool = True,
 ) -> jax.Array:  # fmt: skip
     """An array reduced along an axis by an operation of `MONOIDS`; a number, not NaN, goes along with every row.
 
-    `platform` is the one of JAX that is compiled for. With `loose`, `max` and `min` may drop a NaN; `made` says that
-    the array does not stand in memory.
+    `platform` is the one of JAX that is compiled for. With `loose`, `max` and `min` may drop a NaN; `computed`
+    says that the array does not stand in memory.
     """
-    if by_rows(x.dtype, prod(x.shape[axis + 1 :]), made, platform):
+    if by_rows(x.dtype, prod(x.shape[axis + 1 :]), computed, platform):
         return _by_rows(x, start, op, axis)
-    found = _reduced(x, start, op, axis)
-    return found if loose or not _minds_nan(x, op, platform) else _with_nan(x, found, axis)
+    extremes = _reduced(x, start, op, axis)
+    return extremes if loose or not _minds_nan(x, op, platform) else _with_nan(x, extremes, axis)
 
 
 def parts_pay(x: jax.Array, axis: int, platform: str) -> bool:
@@ -122,9 +122,9 @@ def reduced_in_parts(
     def folded(x: jax.Array) -> jax.Array:
         parts = [lax.slice_in_dim(x, k * size, (k + 1) * size, axis=axis) for k in range(count)]
         stored = lax.optimization_barrier(functools.reduce(combine, parts))
-        found = reduced(stored, start, op, axis, platform, loose, made=False)
+        folded_parts = reduced(stored, start, op, axis, platform, loose, computed=False)
         rest = [lax.index_in_dim(x, k, axis, keepdims=False) for k in range(size * count, extent)]
-        return functools.reduce(combine, rest, found)
+        return functools.reduce(combine, rest, folded_parts)
 
     if op != "plus":
         return folded(x)
@@ -144,8 +144,8 @@ def reduced_numbers(
     if not _minds_nan(x, op, platform) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True, platform):
         return reduced(instead(), start, op, axis, platform, loose=True)
     # the library takes no selections: one would be stored first, which takes a third of a softmax
-    found = _reduced(x, start, op, axis)
-    return lax.cond(_may_hold_nan(x), lambda: _reduced(instead(), start, op, axis), lambda: found)
+    total = _reduced(x, start, op, axis)
+    return lax.cond(_may_hold_nan(x), lambda: _reduced(instead(), start, op, axis), lambda: total)
 
 
 def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
@@ -164,11 +164,11 @@ def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
 
     @extreme.defjvp
     def _(xs: tuple[jax.Array], ts: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-        found, zero = extreme(*xs), np.zeros((), x.dtype)
-        equal = lax.eq(xs[0], lax.broadcast_in_dim(found, x.shape, [k for k in range(x.ndim) if k != axis]))
+        value, zero = extreme(*xs), np.zeros((), x.dtype)
+        equal = lax.eq(xs[0], lax.broadcast_in_dim(value, x.shape, [k for k in range(x.ndim) if k != axis]))
         total = lax.reduce(lax.select(equal, ts[0], lax.full_like(ts[0], 0)), zero, lax.add, (axis,))
-        count = lax.reduce(equal.astype(x.dtype), zero, lax.add, (axis,)) + lax.eq(found, start).astype(x.dtype)
-        return found, lax.div(total, lax.max(count, lax.full_like(count, 1)))
+        count = lax.reduce(equal.astype(x.dtype), zero, lax.add, (axis,)) + lax.eq(value, start).astype(x.dtype)
+        return value, lax.div(total, lax.max(count, lax.full_like(count, 1)))
 
     return extreme(x)
 
@@ -178,9 +178,9 @@ def _minds_nan(x: jax.Array, op: str, platform: str) -> bool:
     return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and platform == "cpu"
 
 
-def by_rows(element: Any, columns: int, made: bool, platform: str) -> bool:
+def by_rows(element: Any, columns: int, computed: bool, platform: str) -> bool:
     """True if rows of so many columns are better combined one after the other than given to the library."""
-    return np.dtype(element).kind in "fV" and columns >= (MADE if made else COLUMNS) and platform == "cpu"
+    return np.dtype(element).kind in "fV" and columns >= (MADE if computed else COLUMNS) and platform == "cpu"
 
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
@@ -194,14 +194,14 @@ def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
     )
 
 
-def _with_nan(x: jax.Array, found: jax.Array, axis: int) -> jax.Array:
+def _with_nan(x: jax.Array, extremes: jax.Array, axis: int) -> jax.Array:
     """The extremes of rows, NaN where a row holds one."""
 
     def looked() -> jax.Array:
         missing = lax.reduce(lax.ne(x, x), False, lax.bitwise_or, (axis,))
-        return lax.select(missing, lax.full_like(found, np.nan), found)
+        return lax.select(missing, lax.full_like(extremes, np.nan), extremes)
 
-    return lax.cond(_may_hold_nan(x), looked, lambda: found)
+    return lax.cond(_may_hold_nan(x), looked, lambda: extremes)
 
 
 def _may_hold_nan(x: jax.Array) -> jax.Array:
@@ -268,13 +268,9 @@ def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
 
 
 def _step(
-    context: Context,
-    f: Bound[Value],
-    accumulator: Value,
-    at: Sequence[Value],
-    having: Sequence[bool],
+    context: Context, f: Bound[Value], accumulator: Value, at: Sequence[Value], having: Sequence[bool],
     state: TensorType,
-) -> Value:
+) -> Value:  # fmt: skip
     """One step of the fold, skipped where an argument that has the dim is absent."""
     keep = counted(at, having)
     if keep is None:
@@ -344,7 +340,7 @@ def _looped(
         carried, failed = carry
         inner = context.inner()
         new = settled(step(inner, carried, level), state, masked)
-        return (new, first_failures(failed, inner.found(checks))), None
+        return (new, first_failures(failed, inner.failures_of(checks))), None
 
     start = (settled(init, state, masked), no_failures(checks))
     (result, failed), _ = scanned(body, start, arrays, count)
@@ -380,7 +376,7 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
         inner = context.inner()
         at = level if outermost else levels.at(level)
         new = settled(inner.apply(f, carried, *levels.rebuild(at)), state, masked)
-        return (new, first_failures(failed, inner.found(checks))), new
+        return (new, first_failures(failed, inner.failures_of(checks))), new
 
     start = (settled(init, state, masked), no_failures(checks))
     xs = levels.leading() if outermost else lax.iota("int32", len(interval))
@@ -399,7 +395,8 @@ def sort(context: Context, node: Call, values: Sequence[Value]) -> Value:
     order = Dims((*dims.without(dim).items, (dim, dims[dim])))
     arrays = [aligned(dense(v[0]), order) for v in values]
     if descending:
-        leading = [_reversed(a) for a in arrays[:keys]]
+        # keys whose ascending order is the descending order of these; NaN stays last
+        leading = [lax.neg(a) if a.dtype.kind in "fV" else lax.bitwise_not(a) for a in arrays[:keys]]
         ordered = lax.sort([*leading, *arrays], dimension=len(order) - 1, is_stable=True, num_keys=keys)[keys:]
     else:
         ordered = lax.sort(arrays, dimension=len(order) - 1, is_stable=True, num_keys=keys)
@@ -411,11 +408,6 @@ def sort(context: Context, node: Call, values: Sequence[Value]) -> Value:
         row = lax.reduce(whole, True, lax.bitwise_and, (len(order) - 1,))
         present = Dense(row, order.without(dim))
     return tuple(Dense(a, order, present) for a in ordered)
-
-
-def _reversed(key: jax.Array) -> jax.Array:
-    """A key whose ascending order is the descending order of the given one; NaN stays last."""
-    return lax.neg(key) if key.dtype.kind in "fV" else lax.bitwise_not(key)
 
 
 FOLDS: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {

@@ -13,7 +13,7 @@ from jax import lax
 
 from lowering.context import Check, Context, conjunction, first_failures, first_of, in_range, masks_of, no_failures
 from lowering.rules.neighbours import Prepared, read
-from lowering.rules.structure import in_place, updated
+from lowering.rules.structure import is_in_place, updated
 from lowering.tracing import repeated
 from lowering.values import (
     Dense,
@@ -68,13 +68,13 @@ def put_at_one(
 ) -> Dense:
     """One update at one index per indexed dim: a slice that is written in place."""
     operand = aligned(base, part)
-    given = dict(zip(names, indices, strict=True))
+    index_along = dict(zip(names, indices, strict=True))
     zero = lax.full((), 0, "int32")
-    starts = [zero_based(dense(given[n]).data, part[n]) if n in given else zero for n in part.names]
+    starts = [zero_based(dense(index_along[n]).data, part[n]) if n in index_along else zero for n in part.names]
     widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
     starts = [lax.convert_element_type(s, widest) for s in starts]
-    sizes = [1 if n in given else len(i) for n, i in part.items]
-    rest = Dims(tuple((n, i) for n, i in part.items if n not in given))
+    sizes = [1 if n in index_along else len(i) for n, i in part.items]
+    rest = Dims(tuple((n, i) for n, i in part.items if n not in index_along))
     value = lax.reshape(aligned(Dense(update.data, update.dims), rest), sizes)
     if ok is not None:
         before = lax.dynamic_slice(operand, starts, sizes, allow_negative_indices=False)
@@ -93,7 +93,7 @@ MOST_SLOTS = 32
 
 def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
     table, x = values
-    _, interval = node.args[0].tensor.dims.items[_tag_axis(node)]
+    interval = node.args[0].tensor.dims[neighbour_source(node.args[0].tensor)[0]]
     new = next(d for d in reversed(node.type.dims.names) if d.startswith("_NB_"))
     result: list[Leaf] = []
     for leaf in x:
@@ -101,23 +101,14 @@ def shift_init(context: Context, node: Call, values: Sequence[Value]) -> Value:
             result.append(_all_at_once(context, node, table[0], leaf, new))
         else:
             slots = _neighbours(context, node, table[0], leaf, list(interval))
-            result.append(Slots(new, interval.start, tuple(slots)) if slots else _empty(leaf, node, new, interval))
+            empty = Dense(lax.full(node.type.dims.shape, 0, dense(leaf).data.dtype), node.type.dims)
+            result.append(Slots(new, interval.start, tuple(slots)) if slots else empty)
     return tuple(result)
 
 
 def unstructured_shift(context: Context, node: Call, values: Sequence[Value]) -> Value:
     table, x = values
     return tuple(_neighbours(context, node, table[0], leaf, [node.static.neighbour])[0] for leaf in x)
-
-
-def _tag_axis(node: Call) -> int:
-    table = node.args[0].tensor
-    return table.dims.names.index(neighbour_source(table)[0])
-
-
-def _empty(leaf: Leaf, node: Call, new: str, interval: Interval) -> Leaf:
-    """A shift through a table without neighbours."""
-    return Dense(lax.full(node.type.dims.shape, 0, dense(leaf).data.dtype), node.type.dims)
 
 
 def _neighbours(context: Context, node: Call, table: Leaf, x: Leaf, slots: Sequence[int]) -> list[Leaf]:
@@ -131,11 +122,8 @@ def _neighbours(context: Context, node: Call, table: Leaf, x: Leaf, slots: Seque
     destinations = node.args[0].tensor.dims.without(tag)
     if prepared is not None and not any(d in destinations for d in x.dims.without(source)) and source in x.dims:
         return _through_prepared(context, node, table, prepared, x, slots)
-    found: list[Leaf] = []
-    for slot in slots:
-        column = select_slot(table, tag, slot)
-        found.append(_through_column(context, node, column, x, source))
-    return found
+    columns = (select_slot(table, tag, slot) for slot in slots)
+    return [_through_column(context, node, column, x, source) for column in columns]
 
 
 def _through_prepared(
@@ -161,15 +149,10 @@ def _through_prepared(
             data = guarded(aligned(present, dims), data)
         leaf: Leaf = Dense(data, dims, present)
         if x.present is not None:
-            absent = _neighbours(context, node, table, x.present, [slot])[0]
-            leaf = with_present(leaf, _without_own_mask(absent), node.type.dims)
+            absent = dense(_neighbours(context, node, table, x.present, [slot])[0])
+            leaf = with_present(leaf, Dense(absent.data, absent.dims), node.type.dims)
         result.append(cut(leaf, node.type.dims))
     return result
-
-
-def _without_own_mask(leaf: Leaf) -> Leaf:
-    d = dense(leaf)
-    return Dense(d.data, d.dims)
 
 
 def _through_column(context: Context, node: Call, column: Leaf, x: Dense, source: str) -> Leaf:
@@ -280,14 +263,14 @@ def _one_type(columns: Sequence[jax.Array]) -> list[jax.Array]:
 
 def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     names, mode = node.static
-    x, *given = values
+    x, *index_values = values
     operand = node.args[0].tensor.dims
     inside = Dims(tuple((n, operand[n]) for n in names))
     proven = context.access(node).proven
-    masks = [m for (i,) in given if (m := presence(i)) is not None]
+    masks = [m for (i,) in index_values if (m := presence(i)) is not None]
     indices: list[Leaf] = []
     outside: Leaf | None = None
-    for name, (leaf,) in zip(names, given, strict=True):
+    for name, (leaf,) in zip(names, index_values, strict=True):
         bare = Dense(dense(leaf).data, dense(leaf).dims)
         index: Leaf = elementwise(partial(_wide, interval=operand[name]), [bare], bare.dims)
         mask = presence(leaf)
@@ -299,15 +282,15 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
             inner = in_range(index, operand[name], index.dims)
             outside = inner if outside is None else elementwise(lax.bitwise_and, [outside, inner], node.type.dims)
         indices.append(index)
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     for leaf in x:
         value = _indexed(dense(leaf), names, indices, inside, node.type.dims, PROMISE if proven else CLIP)
         if outside is not None:
             value = _zero_outside(outside, value, node.type.dims)
         for mask in masks:
             value = with_present(value, mask, node.type.dims)
-        found.append(value)
-    return tuple(found)
+        leaves.append(value)
+    return tuple(leaves)
 
 
 def _zero_outside(inside: Leaf, value: Leaf, need: Dims) -> Leaf:
@@ -356,12 +339,12 @@ class Updates:
     def columns(self, order: Dims) -> tuple[list[jax.Array], list[int]]:
         """Indices on some dims that count from zero, those that are out of range beyond the end, and the extents."""
         part = self.part
-        found = [zero_based(aligned(dense(i), order), part[n]) for i, n in zip(self.indices, self.names, strict=True)]
-        extents = [len(part[n]) for n in self.names]
-        columns = [
-            lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1))
-            for c, e in zip(_one_type(found), extents, strict=True)
+        zero_based_indices = [
+            zero_based(aligned(dense(i), order), part[n]) for i, n in zip(self.indices, self.names, strict=True)
         ]
+        extents = [len(part[n]) for n in self.names]
+        indices = zip(_one_type(zero_based_indices), extents, strict=True)
+        columns = [lax.clamp(lax.full_like(c, 0), c, lax.full_like(c, e - 1)) for c, e in indices]
         if self.ok is not None:
             dropped = lax.full_like(columns[0], extents[0])
             columns[0] = lax.select(aligned(dense(self.ok), order), columns[0], dropped)
@@ -395,13 +378,13 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     names, over, mode = node.static
     function: Bound[Value] = args[0]
     base, *rest = args[1:]
-    *given, values = rest
+    *index_values, values = rest
     whole = node.type.dims
     order, part = touched(node)
     proven = context.access(node).proven
     ok: Leaf | None = None
     indices: list[Leaf] = []
-    for name, (leaf,) in zip(names, given, strict=True):
+    for name, (leaf,) in zip(names, index_values, strict=True):
         bare = Dense(dense(leaf).data, dense(leaf).dims)
         index: Leaf = elementwise(partial(_wide, interval=whole[name]), [bare], bare.dims)
         if (mask := presence(leaf)) is not None:
@@ -415,9 +398,9 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     absent = conjunction([m for v in rest for m in masks_of(v)], order)
     put_on = put(Updates(function, base, names, over, tuple(indices), values, ok, order, part))
     result: list[Leaf] = []
-    own = in_place(context, node, whole, part)
+    in_place = is_in_place(context, node, whole, part)
     for old, new in zip(base, put_on, strict=True):
-        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, own)
+        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, in_place)
         for mask in masks_of(base):
             value = dense(with_present(value, mask, whole))
         if absent is not None:
@@ -445,9 +428,9 @@ def one_by_one(context: Context, updates: Updates) -> list[Dense]:
     def combined(old: list[jax.Array], new: list[jax.Array]) -> tuple[list[jax.Array], list[jax.Array]]:
         # the function is one of scalars: it is mapped over the lanes
         inner = context.inner()
-        made = inner.apply(function, tuple(Dense(o, Dims()) for o in old), tuple(Dense(n, Dims()) for n in new))
+        leaves = inner.apply(function, tuple(Dense(o, Dims()) for o in old), tuple(Dense(n, Dims()) for n in new))
         checks[:] = inner.checks
-        return [dense(m).data for m in made], inner.failures
+        return [dense(leaf).data for leaf in leaves], inner.failures
 
     def step(i: Any, carry: tuple[list[jax.Array], list[jax.Array]]) -> tuple[list[jax.Array], list[jax.Array]]:
         state, failed = carry
@@ -464,26 +447,23 @@ def one_by_one(context: Context, updates: Updates) -> list[Dense]:
         put = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
         old = [lax.gather(s, where, pick, (1, 1), mode=PROMISE) for s in state]
         new = [lax.dynamic_index_in_dim(v, i, keepdims=False) for v in flat_values]
-        made, found = jax.vmap(combined)(old, new)
+        results, failures = jax.vmap(combined)(old, new)
         # where nothing is put, nothing is checked
-        found = [lax.select(_pairs(keep), f, lax.full_like(f, -1)) for f in found]
-        rows = [lax.select(keep, m, o) for m, o in zip(made, old, strict=True)]
+        due = lax.broadcast_in_dim(keep, (*keep.shape, 2), tuple(range(keep.ndim)))
+        failures = [lax.select(due, f, lax.full_like(f, -1)) for f in failures]
+        rows = [lax.select(keep, r, o) for r, o in zip(results, old, strict=True)]
         state = [lax.scatter(s, where, r, put, mode=PROMISE) for s, r in zip(state, rows, strict=True)]
-        return state, first_failures(failed, [first_of(f) for f in found])
+        return state, first_failures(failed, [first_of(f) for f in failures])
 
     final = boxes
     if count and size and boxes[0].size:
         scalars = [[jax.ShapeDtypeStruct((), x.dtype) for x in xs] for xs in (operands, values)]
         jax.eval_shape(combined, *scalars)
-        found = list(checks)
-        final, failed = repeated(count, step, (boxes, no_failures(found)))
-        context.checks += found
+        checks_of_step = list(checks)
+        final, failed = repeated(count, step, (boxes, no_failures(checks_of_step)))
+        context.checks += checks_of_step
         context.failures += failed
     return [Dense(lax.reshape(f, part.shape), part) for f in final]
-
-
-def _pairs(keep: jax.Array) -> jax.Array:
-    return lax.broadcast_in_dim(keep, (*keep.shape, 2), tuple(range(keep.ndim)))
 
 
 INDIRECT: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {

@@ -1,4 +1,4 @@
-"""Lowering of loop, and what folds carry: values taken apart into levels, states, slots."""
+"""Lowering of loop: rounds over carried tensors, so many of them or for as long as a condition holds."""
 
 from __future__ import annotations
 
@@ -12,131 +12,16 @@ import numpy as np
 from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from lowering.context import Check, Context, any_of, conjunction, first_failures, masks_of, no_failures, passed
+from lowering.context import Check, Context, any_of, first_failures, no_failures, passed
 from lowering.gradients.checkpointed_loop import forward_only, moves, rounds
+from lowering.rules.carried import masked_leaves, settled, survey
 from lowering.tracing import axes_of, concrete, op_by_op, varying
-from lowering.values import Dense, Leaf, Slots, Value, aligned, cut, dense, everywhere, presence
+from lowering.values import Dense, Value, dense
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Lambda, Literal
 from tensorir.ir.rewrite import Bound
 from tensorir.ir.types import BOOL, TensorType
 from tensorir.runtime.errors import NOWHERE, Diagnostic, Span
-
-# What folds need: values taken apart into levels, state that is carried, and where a slot counts.
-
-
-@dataclass(frozen=True, slots=True)
-class Levels:
-    """Values taken apart along a dim: the arrays that have it, its axis in each, and how to put one level together."""
-
-    arrays: list[jax.Array]
-    axes: list[int]
-    rebuild: Callable[[Sequence[jax.Array]], list[Value]]
-
-    def leading(self) -> list[jax.Array]:
-        """The arrays with the dim as their first axis."""
-        return [
-            lax.transpose(a, [x, *(i for i in range(a.ndim) if i != x)]) if x else a
-            for a, x in zip(self.arrays, self.axes, strict=True)
-        ]
-
-    def at(self, level: jax.Array) -> list[jax.Array]:
-        """One level of each array, read where it lies."""
-        pairs = zip(self.arrays, self.axes, strict=True)
-        return [lax.dynamic_index_in_dim(a, level, x, keepdims=False) for a, x in pairs]
-
-
-def levels_of(values: Sequence[Value], dim: str, interval: Interval) -> Levels:
-    arrays: list[jax.Array] = []
-    axes: list[int] = []
-    only = Dims(((dim, interval),))
-
-    def take(leaf: Leaf) -> Callable[[Sequence[jax.Array]], Leaf]:
-        if isinstance(leaf, Slots) and leaf.dim == dim:
-            leaf = dense(leaf)
-        if isinstance(leaf, Slots):
-            inner = [take(x) for x in leaf.leaves]
-            return lambda level: replace(leaf, leaves=tuple(x(level) for x in inner))
-        mask = None if leaf.present is None else take(leaf.present)
-        if dim not in leaf.dims:
-            return lambda level: replace(leaf, present=None if mask is None else dense(mask(level)))
-        part = dense(cut(Dense(leaf.data, leaf.dims), only))
-        number = len(arrays)
-        arrays.append(part.data)
-        axes.append(part.dims.names.index(dim))
-        rest = part.dims.without(dim)
-        return lambda level: Dense(level[number], rest, None if mask is None else dense(mask(level)))
-
-    makers = [[take(leaf) for leaf in value] for value in values]
-    return Levels(arrays, axes, lambda level: [tuple(make(level) for make in value) for value in makers])
-
-
-def settled(value: Value, place: TensorType, masked: Sequence[bool]) -> Value:
-    """The value as carried state: every leaf dense on the dims of its place, masked where asked."""
-    result: list[Leaf] = []
-    for leaf, mask in zip(value, masked, strict=True):
-        d = dense(leaf)
-        present = Dense(aligned(d.present or everywhere(), place.dims), place.dims) if mask else None
-        result.append(Dense(aligned(d, place.dims), place.dims, present))
-    return tuple(result)
-
-
-def masked_leaves(value: Value) -> list[bool]:
-    return [presence(leaf) is not None for leaf in value]
-
-
-def survey(
-    context: Context, start: list[list[bool]], step: Callable[[Context, list[list[bool]]], list[list[bool]]]
-) -> tuple[list[list[bool]], list[Check]]:
-    """The leaves of carried tensors that may be absent, by abstract steps until nothing is added; the checks of a
-    step.
-    """
-    masked = start
-    while True:
-        inner = context.inner()
-        found: list[list[bool]] = []
-
-        def trace(inner: Context = inner, masked: list[list[bool]] = masked, found: Any = found) -> None:
-            found.extend(step(inner, masked))
-
-        jax.eval_shape(trace)
-        joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, found, strict=True)]
-        if joined == masked:
-            return masked, inner.checks
-        masked = joined
-
-
-def within_state(mask: Leaf, state: Dims) -> Leaf:
-    """A mask along the dims of the state: along others, all must be present."""
-    return along(mask, state, lax.bitwise_and)
-
-
-def along(mask: Leaf, place: Dims, combine: Callable[..., jax.Array]) -> Leaf:
-    """A mask along the dims of a place, folded along others."""
-    apart = [n for n in mask.dims.names if n not in place]
-    if not apart:
-        return mask
-    whole = dense(mask)
-    neutral = combine is lax.bitwise_and
-    data = lax.reduce(whole.data, neutral, combine, tuple(whole.dims.names.index(n) for n in apart))
-    return Dense(data, whole.dims.without(*apart))
-
-
-def counted(at: Sequence[Value], having: Sequence[bool]) -> Leaf | None:
-    """A mask of the slots that count: every leaf of every argument that has the dim is present."""
-    masks = [m for a, has in zip(at, having, strict=True) if has for m in masks_of(a)]
-    return conjunction(masks, all_dims(masks))
-
-
-def all_dims(leaves: Sequence[Leaf]) -> Dims:
-    merged: dict[str, Interval] = {}
-    for leaf in leaves:
-        for n, i in leaf.dims.items:
-            merged[n] = merged.get(n, i) & i
-    return Dims(tuple(merged.items()))
-
-
-# Lowering of loop: rounds over carried tensors, so many of them or for as long as a condition holds.
 
 MOST_PLACES = (1 << 31) - 1
 """Where a check failed is a number no greater than this."""
@@ -159,7 +44,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     )
     round = (_by_steps if by_steps else _at_once)(context, step, start, places)
     name = step.function.params[0].name if isinstance(step.function, Lambda) else "step"
-    told = [_of_steps(check, name, limit) for check in round.checks]
+    checks = [_of_steps(check, name, limit) for check in round.checks]
     before = (*context.before, *context.failures)
     outside = any_of(before)
 
@@ -171,46 +56,37 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     def body(i: jax.Array, state: Any) -> Any:
         carried, failed, count = state
         new, failures = round.run(i, carried, any_of(failed, outside))
-        found = [_at_step(f, i, *pair) for f, *pair in zip(failures, round.checks, told, strict=True)]
-        return new, first_failures(failed, found), [lax.add(i, lax.full((), 1, i.dtype)) for _ in count]
+        failures = [_at_step(f, i, *pair) for f, *pair in zip(failures, round.checks, checks, strict=True)]
+        return new, first_failures(failed, failures), [lax.add(i, lax.full((), 1, i.dtype)) for _ in count]
 
     def going(i: jax.Array, state: Any) -> jax.Array:
         carried, failed, _ = state
         more, inner = asked(i, carried)
         # what a check that failed kept from happening may be what would have ended the loop
-        found = (*([outside] if before else []), *failed, *inner.failures)
-        return functools.reduce(lax.bitwise_and, map(passed, found), more)
+        failures = (*([outside] if before else []), *failed, *inner.failures)
+        return functools.reduce(lax.bitwise_and, map(passed, failures), more)
 
     always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
     zero = lax.full((), 0, "int32")
-    counts = not always and _checks(lambda: asked(zero, round.first)[1])
-    first = round.first, no_failures(round.checks), [zero] if counts else []
+    of_condition: list[Check] = []
+    if not always:
+        jax.eval_shape(lambda: of_condition.extend(asked(zero, round.first)[1].checks))
+    first = round.first, no_failures(round.checks), [zero] if of_condition else []
     run = _op_by_op if by_steps else _traced
     result, failed, count = run(body, None if always and limit is not None else going, first, limit, node.span)
     for i in count:
         # a condition that fails ends the loop: it is asked once more what it was
         inner = asked(i, result)[1]
-        due = functools.reduce(lax.bitwise_and, map(passed, (outside, *failed)), _within(i, limit))
+        within = lax.full((), True, bool) if limit is None else lax.lt(i, lax.full((), limit, i.dtype))
+        due = functools.reduce(lax.bitwise_and, map(passed, (outside, *failed)), within)
         for check, failure, none in zip(inner.checks, inner.failures, no_failures(inner.checks), strict=True):
-            found = lax.select(lax.broadcast_in_dim(due, (2,), ()), failure, none)
+            failure = lax.select(lax.broadcast_in_dim(due, (2,), ()), failure, none)
             context.checks.append(after := _of_steps(check, name, limit))
-            context.failures.append(_at_step(found, i, check, after))
-    context.checks += told
+            context.failures.append(_at_step(failure, i, check, after))
+    context.checks += checks
     context.failures += failed
     context.loops[key] = args, result
     return result[index]
-
-
-def _checks(trace: Callable[[], Context]) -> bool:
-    """True if a trace checks anything."""
-    found: list[Check] = []
-    jax.eval_shape(lambda: found.extend(trace().checks))
-    return bool(found)
-
-
-def _within(i: jax.Array, limit: int | None) -> jax.Array:
-    """True if a limit allows a round."""
-    return lax.full((), True, bool) if limit is None else lax.lt(i, lax.full((), limit, i.dtype))
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +113,7 @@ def _by_steps(context: Context, step: Bound[Value], start: list[Value], places: 
         inner = context.inner()
         inner.before = [before]
         new = _settled(inner.apply_each(step, _number(i), *carried), places, masked)
-        return new, inner.found(checks)
+        return new, inner.failures_of(checks)
 
     return _Round(run, checks, _settled(start, places, masked))
 
@@ -246,28 +122,28 @@ def _at_once(context: Context, step: Bound[Value], start: list[Value], places: l
     """A round that is traced once, however deep loops stand in each other."""
     masked, axes = [masked_leaves(v) for v in start], frozenset[str]()
     while True:
-        inner, found = context.inner(), list[list[bool]]()
+        inner, after = context.inner(), list[list[bool]]()
 
         def trace(
             i: jax.Array, carried: list[Value], before: jax.Array, inner: Context = inner,
-            found: list[list[bool]] = found,
+            after: list[list[bool]] = after,
         ) -> tuple[list[Value], list[jax.Array]]:  # fmt: skip
             inner.before = [before]
             new = inner.apply_each(step, _number(i), *carried)
-            found.extend(map(masked_leaves, new))
-            return _settled(new, places, found), inner.failures
+            after.extend(map(masked_leaves, new))
+            return _settled(new, places, after), inner.failures
 
         first = varying(_settled(start, places, masked), axes)
         closed, shape = jax.make_jaxpr(trace, return_shape=True)(lax.full((), 0, "int32"), first, any_of(()))
-        joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, found, strict=True)]
+        joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, after, strict=True)]
         over = axes_of(first, closed.out_avals)
         if joined == masked and over == axes:
             break
         masked, axes = joined, over
-    made, tree = jaxpr_as_fun(closed), jax.tree_util.tree_structure(shape)
+    traced, tree = jaxpr_as_fun(closed), jax.tree_util.tree_structure(shape)
 
     def run(i: jax.Array, carried: list[Value], before: jax.Array) -> tuple[list[Value], list[jax.Array]]:
-        new, failures = tree.unflatten(made(i, *jax.tree_util.tree_leaves(carried), before))
+        new, failures = tree.unflatten(traced(i, *jax.tree_util.tree_leaves(carried), before))
         return varying(_settled(new, places, masked), axes), failures
 
     return _Round(run, inner.checks, first)

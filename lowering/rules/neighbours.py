@@ -222,27 +222,21 @@ def _read_transpose(
 ) -> list[Any]:
     if all(isinstance(c, ad.Zero) for c in cotangents):
         return [ad.Zero(x.aval), *(None for _ in tables)]
-    given = [ad.instantiate_zeros(c) for c in cotangents]
     arrays: list[Any] = []
     groups: list[int] = []
-    for c in given:
-        found = next((k for k, a in enumerate(arrays) if a is c), len(arrays))
-        if found == len(arrays):
+    for c in map(ad.instantiate_zeros, cotangents):
+        group = next((k for k, a in enumerate(arrays) if a is c), len(arrays))
+        if group == len(arrays):
             arrays.append(c)
-        groups.append(found)
+        groups.append(group)
     (result,) = _collect.bind(*arrays, *tables, slots=slots, ranks=ranks, least=least, groups=tuple(groups))
     return [result, *(None for _ in tables)]
 
 
 def _collect_jvp(
-    primals: Sequence[Any],
-    tangents: Sequence[Any],
-    *,
-    slots: int,
-    ranks: tuple[int, ...],
-    least: int,
+    primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int,
     groups: tuple[int, ...],
-) -> tuple[Any, Any]:
+) -> tuple[Any, Any]:  # fmt: skip
     count = max(groups) + 1
     tables = primals[count:]
     out = _collect.bind(*primals, slots=slots, ranks=ranks, least=least, groups=groups)
@@ -323,15 +317,15 @@ class ReadsPerLoop:
 
     anew: frozenset[int] = frozenset()
     """What is computed in each loop that reads it, tables included."""
-    made: frozenset[int] = frozenset()
+    materialised: frozenset[int] = frozenset()
     """What goes through tables and has a loop of its own."""
     kept: frozenset[int] = frozenset()
     """Of that, what is stored for several loops."""
 
     def loops(self, root: Expr) -> Iterator[Expr]:
         """The loops on the way to an expression, operands first, and the expression."""
-        if self.made:
-            yield from (n for n in surface(root) if id(n) in self.made and n is not root)
+        if self.materialised:
+            yield from (n for n in surface(root) if id(n) in self.materialised and n is not root)
         yield root
 
 
@@ -350,21 +344,23 @@ def reads_per_loop(
     through, read = set[int](), dict[int, frozenset[tuple[int, int]]]()
     checked = set[int]()
     for n in order:
-        if any(id(c) in checked for c in n.children) or (isinstance(n, Call) and _acts(n)):
+        if any(id(c) in checked for c in n.children) or (
+            isinstance(n, Call) and (TABLE[n.op].effect or TABLE[n.op].checks)
+        ):
             checked.add(id(n))  # what is checked is checked once
         elif isinstance(n, Var) and n in tables:
             through.add(id(n))
         elif isinstance(n, Call) and _is_fused(n) and any(id(c) in through for c in n.children):
             through.add(id(n))
-            found = _gathers(n).union(*(read.get(id(c), ()) for c in n.children))
-            read[id(n)] = found if len(found) <= MOST else frozenset(sorted(found)[:MOST])
+            gathers = _gathers(n).union(*(read.get(id(c), ()) for c in n.children))
+            read[id(n)] = gathers if len(gathers) <= MOST else frozenset(sorted(gathers)[:MOST])
     if not read:
         return ReadsPerLoop()
     ends = {id(r) for r in roots}
     readers: dict[int, set[int]] = {}
     for r in roots:
         readers.setdefault(id(r), set()).add(id(r))
-    made = set[int]()
+    materialised = set[int]()
     consumers: dict[int, list[set[int]]] = {}
     for n in reversed(order):
         mine = readers.setdefault(id(n), set())
@@ -375,8 +371,8 @@ def reads_per_loop(
                 passes = (1 if id(n) in results else len(mine) + NEW_MEMORY) * _arrays(n.tensor)
                 again = len(read[id(n)]) * (len(mine) - 1) / passes
                 if not chooses(n, again):
-                    made.add(id(n))
-            if id(n) in made:
+                    materialised.add(id(n))
+            if id(n) in materialised:
                 mine = {id(n)}
         elif id(n) not in ends:
             mine = {id(n)}
@@ -384,11 +380,11 @@ def reads_per_loop(
             if id(c) in read:
                 # what is no loop's own reads its operands from memory
                 if id(n) not in through:
-                    made.add(id(c))
+                    materialised.add(id(c))
                 readers.setdefault(id(c), set()).update(mine)
                 consumers.setdefault(id(c), []).append(mine)
-    kept = {n for n in made if len(readers[n]) > 1}
-    return ReadsPerLoop(frozenset(through - made), frozenset(made), frozenset(kept))
+    kept = {n for n in materialised if len(readers[n]) > 1}
+    return ReadsPerLoop(frozenset(through - materialised), frozenset(materialised), frozenset(kept))
 
 
 def _gathers(node: Call) -> frozenset[tuple[int, int]]:
@@ -406,11 +402,6 @@ def _gathers(node: Call) -> frozenset[tuple[int, int]]:
 def _arrays(kind: TensorType) -> int:
     """The number of arrays that are stored of a value: one for each neighbour."""
     return math.prod([len(i) for d, i in kind.dims.items if d.startswith(NEIGHBOUR)]) * len(kind.leaves)
-
-
-def _acts(node: Call) -> bool:
-    row = TABLE[node.op]
-    return row.effect or row.checks
 
 
 def _is_fused(node: Call) -> bool:

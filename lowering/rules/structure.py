@@ -12,7 +12,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from lowering.context import Check, Context, conjunction, masks_of, no_failures
-from lowering.rules.loops import levels_of
+from lowering.rules.carried import levels_of
 from lowering.tracing import axes_of, concrete, op_by_op, varying
 from lowering.values import (
     Dense,
@@ -159,17 +159,17 @@ def _joined(parts: Sequence[Dense], intervals: Sequence[Interval], dim: str, nee
 
 def update(context: Context, node: Call, values: Sequence[Value]) -> Value:
     need, part = node.tensor.dims, node.args[1].tensor.dims
-    own = in_place(context, node, need, part)
-    return tuple(updated(dense(x), dense(y), need, part, own) for x, y in zip(*values, strict=True))
+    in_place = is_in_place(context, node, need, part)
+    return tuple(updated(dense(x), dense(y), need, part, in_place) for x, y in zip(*values, strict=True))
 
 
-def in_place(context: Context, node: Expr, whole: Dims, part: Dims, own: bool = False) -> bool:
-    """True if a part is written by an update of the array: where nothing else is read of it (`own`), and the like."""
+def is_in_place(context: Context, node: Expr, whole: Dims, part: Dims, unshared: bool = False) -> bool:
+    """True if a part is written by an update of the array, as where nothing else is read of it (`unshared`)."""
     placed = whole.replaced(part)
     if placed.items == whole.items or not part.size:
         return False
     times = whole.size / placed.size
-    return context.chooses("in_place_updates", node, own or context.in_place or times > MUCH_LARGER, times)
+    return context.chooses("in_place_updates", node, unshared or context.in_place or times > MUCH_LARGER, times)
 
 
 def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool) -> Dense:
@@ -186,8 +186,9 @@ def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool) -> Dense
         sides = [(region[n].start - i.start, i.stop - region[n].stop, 0) for n, i in whole.items]
         data = lax.pad(aligned(y, region), x.data, sides)
     else:
-        put = _put_in_place if in_place else _put_anew
-        data = put(aligned(x, whole), aligned(y, region), whole, region)
+        base, new = aligned(x, whole), aligned(y, region)
+        starts = [region[n].start - whole[n].start for n in whole.names]
+        data = lax.dynamic_update_slice(base, new, starts) if in_place else _put_anew(base, new, whole, region)
     present = None
     if x.present is not None or y.present is not None:
         present = updated(x.present or everywhere(), y.present or everywhere(), need, part, in_place)
@@ -196,10 +197,6 @@ def updated(x: Dense, y: Dense, need: Dims, part: Dims, in_place: bool) -> Dense
 
 MUCH_LARGER = 8
 """A whole that is so many times larger than the part is updated in place; otherwise it is computed anew."""
-
-
-def _put_in_place(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Array:
-    return lax.dynamic_update_slice(x, y, [region[n].start - whole[n].start for n in whole.names])
 
 
 def _put_anew(x: jax.Array, y: jax.Array, whole: Dims, region: Dims) -> jax.Array:
@@ -296,25 +293,24 @@ def _branch_results(context: Context, node: Call, args: Sequence[Any], speculati
     first, second, condition, *operands = args
     (leaf,) = condition
     truth = dense(leaf).data
-    needs = [bcast([a, b]) for a, b in zip(*(f.type.results for f in _functions(node)), strict=True)]
+    functions: Any = node.args[:2]
+    needs = [bcast([a, b]) for a, b in zip(*(f.type.results for f in functions), strict=True)]
     if op_by_op() and concrete(truth):
-        found = context.apply_each(first if truth else second, *operands)
+        results = context.apply_each(first if truth else second, *operands)
     elif op_by_op() or speculative:
         inner = [context.inner() for _ in (first, second)]
         pairs = zip(*(c.apply_each(f, *operands) for c, f in zip(inner, (first, second), strict=True)), strict=True)
-        found = [selected(condition, a, b, need) for (a, b), need in zip(pairs, needs, strict=True)]
+        results = [selected(condition, a, b, need) for (a, b), need in zip(pairs, needs, strict=True)]
         for branch, holds in zip(inner, (truth, lax.bitwise_not(truth)), strict=True):
             context.checks += branch.checks
             taken = lax.broadcast_in_dim(holds, (2,), ())
             none = no_failures(branch.checks)
             context.failures += [lax.select(taken, f, n) for f, n in zip(branch.failures, none, strict=True)]
     else:
-        found = _conditional(context, truth, [_traced(context, f, operands, needs) for f in (first, second)], needs)
-    return [_under(leaf, value, need) for value, need in zip(found, needs, strict=True)]
-
-
-def _functions(node: Call) -> tuple[Any, Any]:
-    return node.args[0], node.args[1]
+        results = _conditional(context, truth, [_traced(context, f, operands, needs) for f in (first, second)], needs)
+    # absent where the condition is
+    mask = presence(leaf)
+    return [tuple(with_present(x, mask, need) for x in value) for value, need in zip(results, needs, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +358,7 @@ def _conditional(context: Context, truth: jax.Array, branches: Sequence[_Branch]
         masks = [Dense(next(rest), d) if m else everywhere() for d, m in zip(branch.dims, branch.masked, strict=True)]
         failures = list(rest)
         return (
-            [aligned(Dense(a, own), d) for a, own, d in zip(data, branch.dims, dims, strict=True)],
+            [aligned(Dense(a, part), d) for a, part, d in zip(data, branch.dims, dims, strict=True)],
             [aligned(m, d) for m, d, is_masked in zip(masks, dims, masked, strict=True) if is_masked],
             [f for j, b in enumerate(branches) for f in (failures if j == k else no_failures(b.checks))],
         )
@@ -378,11 +374,6 @@ def _conditional(context: Context, truth: jax.Array, branches: Sequence[_Branch]
         [Dense(a, d, Dense(next(present), d) if m else None) for a, d, m in zip(data, dims, masked, strict=True)]
     )
     return [tuple(next(leaves) for _ in range(count)) for count in counts]
-
-
-def _under(condition: Leaf, value: Value, need: Dims) -> Value:
-    """The value, absent where the condition is."""
-    return tuple(with_present(leaf, presence(condition), need) for leaf in value)
 
 
 # Lowering of blocked: a function of one block of points after the other, so that what it stores stays in the cache.
@@ -410,8 +401,8 @@ def blocked(context: Context, node: Call, args: Sequence[Any]) -> Value:
 def _results(context: Context, dims: Dims, size: int, args: Sequence[Any]) -> list[Value]:
     f, *values = args
     names = dims.names
-    found = None if op_by_op() or not isinstance(f.function, Lambda) else on_block(f.function, names, size)
-    if found is None or dims.size <= size or "blocks" in context.without:
+    block = None if op_by_op() or not isinstance(f.function, Lambda) else on_block(f.function, names, size)
+    if block is None or dims.size <= size or "blocks" in context.without:
         return context.apply_each(f, *values)
     count, rest = divmod(dims.size, size)
     operands = [tuple(_in_one(dense(leaf), dims) for leaf in value) for value in values]
@@ -444,9 +435,9 @@ def _mapped(
 ) -> list[list[Dense]]:
     """The leaves of the function's results on blocks, each with the points of the dims as its first axis."""
     assert isinstance(f.function, Lambda)
-    found = on_block(f.function, names, size)
-    assert found is not None
-    small, new = found
+    block_and_nodes = on_block(f.function, names, size)
+    assert block_and_nodes is not None
+    small, new = block_and_nodes
     inner = context.inner()
     inner.known = _known(context.known, new)
     around = {v: f.env[v] for v in small.free}
@@ -458,8 +449,8 @@ def _mapped(
     def block(arrays: Sequence[jax.Array]) -> list[list[Dense]]:
         results = inner.apply_each(Bound(small, around), *levels.rebuild(arrays))
         return [
-            [_in_order(dense(leaf), dim, made.tensor.dims, longest) for leaf in result]
-            for result, made in zip(results, small.results, strict=True)
+            [_in_order(dense(leaf), dim, expression.tensor.dims, longest) for leaf in value]
+            for value, expression in zip(results, small.results, strict=True)
         ]
 
     arrays = levels.leading()
@@ -498,15 +489,15 @@ def _blocks_joined(parts: Sequence[Dense], dims: Dims) -> Dense:
     """Parts one after the other along their first axis, which becomes the dims again."""
     data = parts[0].data if len(parts) == 1 else lax.concatenate([p.data for p in parts], 0)
     masks = [p.present for p in parts if p.present is not None]
-    own = Dims((*dims.items, *parts[0].dims.without(dims.names[0]).items))
-    return Dense(lax.reshape(data, own.shape), own, _blocks_joined(masks, dims) if masks else None)
+    whole = Dims((*dims.items, *parts[0].dims.without(dims.names[0]).items))
+    return Dense(lax.reshape(data, whole.shape), whole, _blocks_joined(masks, dims) if masks else None)
 
 
 def _known(known: Annotations, new: Mapping[int, Expr]) -> Annotations:
     """Annotations of nodes, for those that stand for them in a block."""
 
-    def moved(found: frozenset[int]) -> frozenset[int]:
-        return found | {id(n) for k, n in new.items() if k in found}
+    def moved(nodes: frozenset[int]) -> frozenset[int]:
+        return nodes | {id(n) for k, n in new.items() if k in nodes}
 
     return replace(
         known,
@@ -515,6 +506,6 @@ def _known(known: Annotations, new: Mapping[int, Expr]) -> Annotations:
         unseen=moved(known.unseen),
         invariants={
             **known.invariants,
-            **{id(new[k]): tuple(new[id(e)] for e in found) for k, found in known.invariants.items() if k in new},
+            **{id(new[k]): tuple(new[id(e)] for e in nodes) for k, nodes in known.invariants.items() if k in new},
         },
     )

@@ -20,8 +20,8 @@ from stencils.cli.files import MEANING, apart, together
 from stencils.cli.options import pairs
 from stencils.cli.terminal import needed
 from tensorir.binding.arrays import kind_of
-from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place
+from tensorir.binding.results import Labels
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Call, Fencil
 from tensorir.ir.rewrite import postorder, values
@@ -57,7 +57,7 @@ class Run:
         numbers = [f"{n}{np.asarray(v).tobytes()}" for n, v in sorted(arrays.items()) if n not in labelled]
         said = [f"{n}{v.dims}{v.shape}{v.dtype}" for n, v in sorted(labelled.items())]
         program = f"{print_fencil(fencil)} {sorted(sizes.items())} {backend} {numbers} {said}"
-        inputs = {n: _digest(_told(v)) for n, v in labelled.items()}
+        inputs = {n: _digest(_identity(v)) for n, v in labelled.items()}
         return Run(ti.__version__, _digest([program.encode()]), inputs)
 
     def without(self, name: str) -> Run:
@@ -66,13 +66,13 @@ class Run:
 
 
 def _digest(parts: Iterator[bytes] | list[bytes]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
-def _told(array: Any) -> Iterator[bytes]:
+def _identity(array: Any) -> Iterator[bytes]:
     """The identity of an input: attributes, coordinates, and the files that hold its numbers."""
     yield str(sorted(map(str, array.attrs.items()))).encode()
     for name, coordinate in sorted(array.coords.items(), key=str):
@@ -133,24 +133,24 @@ class Halted(Exception):
         self.signal = signal
 
 
-def sizes_of(given: Sequence[str], arrays: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
+def sizes_of(options: Sequence[str], arrays: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
     """Points of a block by dim of the program: those of the stores, and what options such as `time=1000` say.
 
     Raises C15 for a dim that no input has, and C04 for what is no number of points.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     labelled = [v for v in arrays.values() if kind_of(v) == "xarray"]
     for array in labelled:
         for dim, size in array.encoding.get("preferred_chunks", {}).items():
-            found[names.get(dim, dim)] = max(size, found.get(names.get(dim, dim), 0))
+            sizes[names.get(dim, dim)] = max(size, sizes.get(names.get(dim, dim), 0))
     known = {str(d): names.get(str(d), str(d)) for v in labelled for d in v.dims}
-    for dim, text in pairs([g for g in given if g != "auto"], "size", "time=1000", "--chunks").items():
+    for dim, text in pairs([o for o in options if o != "auto"], "size", "time=1000", "--chunks").items():
         if dim not in known:
             raise refuse("C15", f"'--chunks {dim}={text}' names a dim that no input has.", did_you_mean(dim, known))
         if not text.isdecimal() or not int(text):
             raise refuse("C04", f"'--chunks {dim}={text}' gives no number of points.", f"write --chunks {dim}=1000.")
-        found[known[dim]] = int(text)
-    return found
+        sizes[known[dim]] = int(text)
+    return sizes
 
 
 @dataclass(frozen=True)
@@ -278,11 +278,11 @@ class Chunked:
             return (), array
         have = self.place.intervals[name]
         need = {d: slice(i.start - have[d].start, i.stop - have[d].start) for d, i in needed.items}
-        own = tuple(d for d in block.further if d in array.dims)
-        further = {d: slice(block.further[d].start, block.further[d].stop) for d in own}
-        part = array.isel({**need, **further}).transpose(*own, *needed.names)
+        first = tuple(d for d in block.further if d in array.dims)
+        further = {d: slice(block.further[d].start, block.further[d].stop) for d in first}
+        part = array.isel({**need, **further}).transpose(*first, *needed.names)
         try:
-            return own, part.values
+            return first, part.values
         except (OSError, RuntimeError, ValueError, KeyError) as problem:  # each library of codecs has its own
             raise Unreadable(name) from problem
 
@@ -302,8 +302,8 @@ class Chunked:
             coords = {n: c.variable for n, c in whole.coords.items()}
             for v in self.arrays.values():
                 if kind_of(v) == "xarray":
-                    own = {n: c for n, c in v.coords.items() if n not in coords and set(c.dims) <= set(self.further)}
-                    coords |= {n: c.variable.load() for n, c in own.items() if n not in whole.dims}
+                    added = {n: c for n, c in v.coords.items() if n not in coords and set(c.dims) <= set(self.further)}
+                    coords |= {n: c.variable.load() for n, c in added.items() if n not in whole.dims}
             data = dask.array.zeros(shape, dtype=dtype, chunks=chunks)
             variables[p.name] = outside(xr.DataArray(data, dims=dims, coords=coords, attrs=whole.attrs))
 
@@ -331,12 +331,12 @@ class Chunked:
         marks = bar(len(blocks), "blocks")
         shown: Callable[[int], None] = marks.move if marks else lambda _: None
 
-        def stored(k: int, made: Mapping[str, Any]) -> int:
+        def stored(k: int, results: Mapping[str, Any]) -> int:
             try:
                 with store(out) as target:
                     if k == 0:  # what cannot be computed leaves nothing
                         dataset.to_zarr(target, mode="w", compute=False, zarr_format=2, consolidated=True)
-                    for name, array in made.items():
+                    for name, array in results.items():
                         zarr.open_array(target, path=name, mode="r+")[self._index(name, blocks[k])] = array
             except OSError as problem:
                 raise _failed("F04", k, blocks, f"written to '{out}'", problem, "make room", place) from None
@@ -349,18 +349,18 @@ class Chunked:
                 written: Future[int] | None = None
                 for k, block in enumerate(blocks[done:], done):
                     try:
-                        found = compute(block)
+                        results = compute(block)
                     except Unreadable as problem:
                         if written:
                             shown(written.result())
                         if k:
                             mark(place, run.without(problem.name), k)
                         source = self.arrays[problem.name].encoding["source"]
-                        told, hint = f"read from '{problem.name}' of '{source}'", f"mend '{source}' there alone"
-                        raise _failed("F02", k, blocks, told, problem.__cause__, hint, place) from None
+                        what, hint = f"read from '{problem.name}' of '{source}'", f"mend '{source}' there alone"
+                        raise _failed("F02", k, blocks, what, problem.__cause__, hint, place) from None
                     if written:
                         shown(written.result())
-                    written = writer.submit(stored, k, found)
+                    written = writer.submit(stored, k, results)
                     if interrupt.asked and k + 1 < len(blocks):
                         raise Halted(written.result(), len(blocks), interrupt.signal)
                 if written:
@@ -372,8 +372,8 @@ class Chunked:
         return len(blocks)
 
     def _index(self, name: str, block: Block) -> tuple[slice, ...]:
-        own = slices(block.regions[name], self.fencil[name].type.dims)
-        return (*(slice(i.start, i.stop) for i in block.further.values()), *own)
+        index = slices(block.regions[name], self.fencil[name].type.dims)
+        return (*(slice(i.start, i.stop) for i in block.further.values()), *index)
 
 
 class Unreadable(Exception):

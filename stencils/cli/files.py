@@ -10,7 +10,7 @@ Results have the names of the files again.
 >>> import xarray as xr
 >>> north = {"lat": ("lat", [50.0, 51.0], {"units": "degrees_north"})}
 >>> names = Names.of({"h": ("J", "time")}, {"h": xr.DataArray(np.ones((2, 3)), dims=("lat", "time"), coords=north)}, ())
->>> names.pairs, names.told
+>>> names.pairs, names.sentences
 ({'lat': 'J'}, ('lat is J: it is the axis Y by its attributes.',))
 """
 
@@ -48,7 +48,7 @@ class Names:
     """The names of a program's dims by those of the files."""
 
     pairs: Mapping[str, str]
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     """What attributes of arrays told, a sentence each."""
 
     @staticmethod
@@ -258,12 +258,9 @@ def check_source(path: Path) -> None:
 
 
 def write_arrays(
-    path: Path,
-    results: Mapping[str, Any],
-    attrs: Mapping[str, Any],
-    write: Callable[[Path, Callable[[str], object]], None],
-    axes: Mapping[str, Sequence[str]] | None = None,
-) -> None:
+    path: Path, results: Mapping[str, Any], attrs: Mapping[str, Any],
+    write: Callable[[Path, Callable[[str], object]], None], axes: Mapping[str, Sequence[str]] | None = None,
+) -> None:  # fmt: skip
     """Results by name to a file, as one of those that `together` writes.
 
     Tuples are written member by member, as name_0, name_1. The axes of bare arrays are called as `axes` says.

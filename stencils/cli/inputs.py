@@ -110,37 +110,39 @@ class Parameters:
         return {v.name: v.dtype for d in self.arrays.values() for e in d.shape for v in _names(e)}
 
 
-def arguments(of: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...], random: bool) -> list[Any]:
+def arguments(params: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...], random: bool) -> list[Any]:
     """One argument per parameter; raises A11 for one that nothing gives, C08 for a size that nothing tells."""
     arrays: dict[str, Any] = {}
     for text in inputs:
-        arrays.update(arrays_for(text, of.owner, of.order))
-    numbers = numbers_set(of, settings)
+        arrays.update(arrays_for(text, params.owner, params.order))
+    numbers = numbers_set(params, settings)
     sizes = {
-        extent.name: int(size) for name, value in arrays.items() if name in of.arrays
-        for extent, size in zip(of.arrays[name].shape, np.shape(value), strict=False) if isinstance(extent, Var)
+        extent.name: int(size) for name, value in arrays.items() if name in params.arrays
+        for extent, size in zip(params.arrays[name].shape, np.shape(value), strict=False) if isinstance(extent, Var)
     } | numbers  # fmt: skip
     rng = np.random.default_rng(0)
     values: list[Any] = []
-    for name in of.order:
+    for name in params.order:
         if name in arrays:
             values.append(arrays[name])
-        elif name in of.numbers and name in sizes:
+        elif name in params.numbers and name in sizes:
             values.append(sizes[name])
-        elif name in of.arrays and random:
-            values.append(_draw_random(rng, name, of.arrays[name], sizes))
+        elif name in params.arrays and random:
+            values.append(_draw_random(rng, name, params.arrays[name], sizes))
         else:
             number = f"write --set {name}=1."
             array = "pass it in a file, --input arrays.npz, or write --random."
-            raise refuse("A11", f"'{name}' of '{of.owner}' is not given.", number if name in of.numbers else array)
+            raise refuse(
+                "A11", f"'{name}' of '{params.owner}' is not given.", number if name in params.numbers else array
+            )
     return values
 
 
-def numbers_set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
+def numbers_set(params: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
     """The numbers that are set, of their types; raises A08 for an unknown name, C04 for what is no number."""
-    known = {**of.numbers, **of.sizes}
+    known = {**params.numbers, **params.sizes}
     texts = pairs(settings, "value", "n=8")
-    only_known(texts, known, of.owner, "number or size")
+    only_known(texts, known, params.owner, "number or size")
     numbers: dict[str, Any] = {}
     for name, text in texts.items():
         whole = known[name].code in ("int", "uint")
@@ -149,7 +151,7 @@ def numbers_set(of: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
         except ValueError:
             kind = "whole number" if whole else "number"
             raise refuse("C04", f"'--set {name}={text}' gives no {kind}.", f"write --set {name}=8.") from None
-        if name in of.sizes and numbers[name] < 0:
+        if name in params.sizes and numbers[name] < 0:
             raise refuse("C04", f"the size '{name}' is {text}.", "a size is 0 or more.")
     return numbers
 

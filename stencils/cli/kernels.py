@@ -77,14 +77,9 @@ def run(
 
 
 def lift(
-    path: Path,
-    function: str | None,
-    settings: tuple[str, ...],
-    names: tuple[str, ...],
-    on_hazard: str,
-    report: bool,
+    path: Path, function: str | None, settings: tuple[str, ...], names: tuple[str, ...], on_hazard: str, report: bool,
     say: Callable[[str], None],
-) -> None:
+) -> None:  # fmt: skip
     """Print a function as a pure tensor program, and how each of its loops was lifted."""
     chosen = function_of(path, function, names)
     program = ti.lift(chosen, on_hazard=on_hazard)

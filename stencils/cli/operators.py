@@ -5,35 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import tensorir as ti
-from stencils.cli.files import (
-    ARRAYS,
-    STANDARD,
-    Names,
-    check_target,
-    leaving,
-    opened_or_read,
-    read_arrays,
-    together,
-    write_arrays,
-)
+from stencils.cli.files import ARRAYS, Names, check_target, opened_or_read, read_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.options import only_known, pairs
-from stencils.cli.run import (
-    Request,
-    attributes,
-    check_steps,
-    clock_from,
-    described,
-    encoded,
-    forcing_of,
-    on_host,
-    silent,
-    with_auxiliary,
-)
+from stencils.cli.run import Request, check_steps, clock_from, deliver, encoded, forcing_of, on_host, silent
 from tensorir.runtime.errors import Interrupted, did_you_mean, refuse
 
 
@@ -85,23 +63,8 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
         results = on_host(results)
     outcome = {n: encoded(dims.outside(v), arrays) for n, v in results.items()}
     seconds = time.perf_counter() - begin
-    with leaving(request.out or Path(operator.name)) as place, together() as write:
-        if request.out is not None:
-            whole = with_auxiliary(outcome, request.inputs)
-            write_arrays(place, whole, attributes(request.inputs, request.command), write)
-        if request.plot is not None:
-            from stencils.cli.plot import plot
-
-            plot(request.plot, operator.name, arrays, outcome, write)
-    for name, value in outcome.items():
-        say(f"{name}: {described(value)}")
-    steps = f", {request.steps} steps" if request.steps else ""
     where = "" if request.devices is None else f", on {request.devices} devices"
-    say(f"{operator.name}{steps}: {seconds:.2f} s with compilation{where}")
-    if request.out is not None:
-        say(f"written to {'standard output' if request.out == STANDARD else request.out}")
-    if request.plot is not None:
-        say(f"drawn to {request.plot}")
+    deliver(operator.name, arrays, outcome, request, f"{seconds:.2f} s with compilation{where}", say)
 
 
 def _read_number(name: str, text: str) -> bool | int | float:

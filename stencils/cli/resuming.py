@@ -17,8 +17,8 @@ import numpy as np
 
 import tensorir as ti
 from lowering.distribution.meshes import on_host
+from lowering.loops.clock import Clock
 from lowering.loops.run import interrupts
-from lowering.loops.snapshots import Clock
 from stencils.cli.files import together
 from tensorir.binding.arrays import nested
 from tensorir.ir.nodes import Fencil

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from lowering.loops.snapshots import clock_of
+from lowering.loops.clock import clock_of
 from stencils.cli.files import (
     ARRAYS,
     STANDARD,
@@ -104,12 +104,8 @@ def described(value: Any) -> str:
     if isinstance(value, tuple):
         return "; ".join(map(described, value))
     array = np.asarray(value)
-    dims = getattr(value, "dims", None)
-    names = (
-        " × ".join(f"{d} {n}" for d, n in zip(dims, array.shape, strict=True))
-        if dims
-        else " × ".join(map(str, array.shape))
-    )
+    dims = getattr(value, "dims", None) or [""] * array.ndim
+    names = " × ".join(f"{d} {n}".strip() for d, n in zip(dims, array.shape, strict=True))
     if not array.size or array.dtype.kind not in "fiu":
         return f"{names or 'a number'}, {array.dtype}"
     low, high = np.nanmin(array), np.nanmax(array)
@@ -200,19 +196,16 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     forcing = forcing_of(request, program.name, [p.name for p in program.params])
     arguments |= {n: v.isel(time=0, drop=True) for n, v in forcing.items()}
     names = Names.of({p.name: _dims_of(p) for p in program.params}, arguments, request.rename)
-    for sentence in names.told:
+    for sentence in names.sentences:
         say(sentence)
     begin = time.perf_counter()
     # what a program writes into has no encoding afterwards, and that of the file is asked for
     copies = {n: v.copy(deep=False) if kind_of(v) == "xarray" else v for n, v in arguments.items()}
     inside = {n: names.inside(v) for n, v in copies.items()}
     if "time" in _unknown_dims(program, inside) and (request.dt or request.start):
-        message = "--dt and --start make an axis 'time', and the input has one that the program does not know"
-        raise refuse(
-            "C03",
-            f"{message}.",
-            "leave them out, give one of its times, or give it to the steps: --forcing instead of --input.",
-        )
+        message = "--dt and --start make an axis 'time', and the input has one that the program does not know."
+        hint = "leave them out, give one of its times, or give it to the steps: --forcing instead of --input."
+        raise refuse("C03", message, hint)
     for dim, extent in _unknown_dims(program, inside).items():
         say(f"{dim}, which '{program.name}' does not have: once for each of its {extent} points.")
     if request.chunks:
@@ -231,21 +224,28 @@ def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None
     whole = results if request.devices is None else on_host(results)
     outcome = {n: encoded(names.outside(v), arguments) for n, v in whole.items()}
     seconds = time.perf_counter() - begin
-    with leaving(request.out or Path(program.name)) as place, together() as write:
+    dims = {p.name: _dims_of(p) for p in program.params}
+    axes = {n: dims.get(n, dims.get(n.rpartition("_")[0], ())) for n in _members_of(outcome)}
+    where = request.backend if request.devices is None else f"{request.devices} devices"
+    deliver(program.name, arguments, outcome, request, f"{seconds:.2f} s with compilation, on {where}", say, axes)
+
+
+def deliver(
+    owner: str, arguments: Mapping[str, Any], outcome: Mapping[str, Any], request: Request, took: str,
+    say: Callable[[str], None], axes: Mapping[str, Sequence[str]] | None = None,
+) -> None:  # fmt: skip
+    """Write and draw results, all or none of them, and say what they are and how long they took."""
+    with leaving(request.out or Path(owner)) as place, together() as write:
         if request.out is not None:
             whole = with_auxiliary(outcome, request.inputs)
-            dims = {p.name: _dims_of(p) for p in program.params}
-            axes = {n: dims.get(n, dims.get(n.rpartition("_")[0], ())) for n in _members_of(outcome)}
             write_arrays(place, whole, attributes(request.inputs, request.command), write, axes)
         if request.plot is not None:
             from stencils.cli.plot import plot
 
-            plot(request.plot, program.name, arguments, outcome, write)
+            plot(request.plot, owner, arguments, outcome, write)
     for name, value in outcome.items():
         say(f"{name}: {described(value)}")
-    steps = f", {request.steps} steps" if request.steps else ""
-    where = request.backend if request.devices is None else f"{request.devices} devices"
-    say(f"{program.name}{steps}: {seconds:.2f} s with compilation, on {where}")
+    say(f"{owner}{f', {request.steps} steps' if request.steps else ''}: {took}")
     if request.out is not None:
         say(f"written to {'standard output' if request.out == STANDARD else request.out}")
     if request.plot is not None:
@@ -267,8 +267,13 @@ def check_steps(request: Request) -> None:
         raise refuse("C03", message, "write --steps 100.")
     if request.every is not None and request.every < 1:
         raise refuse("C03", f"--every {request.every} is no number of steps.", "write --every 50.")
-    for option, value in {"--checkpoint": request.checkpoint, "--checkpoint-every": request.checkpoint_every}.items():
-        if value is not None and request.steps is None:
+    about_steps = {
+        "--checkpoint": request.checkpoint, "--checkpoint-every": request.checkpoint_every,
+        "--resume": None if request.chunks else request.resume, "--every": request.every, "--dt": request.dt,
+        "--start": request.start, "--forcing": request.forcing or None, "--forcing-method": request.forcing_method,
+    }  # fmt: skip
+    for option, value in about_steps.items() if request.steps is None else ():
+        if value is not None:
             raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
     if request.checkpoint_every is not None and request.checkpoint is None:
         raise refuse("C03", "--checkpoint-every is given, and no folder for them.", "add --checkpoint checkpoints.")
@@ -276,15 +281,7 @@ def check_steps(request: Request) -> None:
         message = f"--checkpoint is for programs that XLA runs, and --backend {request.backend} is given."
         raise refuse("C03", message, "leave one of them out.")
     if request.resume is not None:
-        if request.steps is None and not request.chunks:
-            raise refuse("C03", "--resume is about steps, and no number of them is given.", "add --steps 100.")
         check_source(request.resume)
-    if request.every is not None and request.steps is None:
-        raise refuse("C03", "--every is about steps, and no number of them is given.", "add --steps 100.")
-    about = {"--dt": request.dt, "--start": request.start, "--forcing": request.forcing or None}
-    for option, value in {**about, "--forcing-method": request.forcing_method}.items():
-        if value is not None and request.steps is None:
-            raise refuse("C03", f"{option} is about steps, and no number of them is given.", "add --steps 100.")
 
 
 def forcing_of(request: Request, owner: str, params: Sequence[str]) -> dict[str, Any]:
@@ -328,14 +325,13 @@ def _in_blocks(
 
     outer = {n: names.outside(v) for n, v in arguments.items()}
     sizes = sizes_of(request.chunks, outer, names.pairs)
-    given = [g.partition("=")[0] for g in request.chunks if g != "auto"]
     extra = _unknown_dims(program, arguments)
     once = {n: v.isel(dict.fromkeys(set(extra) & set(v.dims), 0), drop=True) if kind_of(v) == "xarray" else v
             for n, v in arguments.items()}  # fmt: skip
     fencil, _ = _at_sizes(program, once)
     moved = {} if isinstance(program, Fencil) else moved_dims(program, once)
     values = {n: v for n, v in arguments.items() if any(p.name == n for p in fencil.params)}
-    explicit = frozenset(names.pairs.get(d, d) for d in given)
+    explicit = frozenset(names.pairs.get(d, d) for d in (c.partition("=")[0] for c in request.chunks if c != "auto"))
     begin = time.perf_counter()
     assert request.out is not None
     for sentence in lacking(values):
@@ -513,9 +509,7 @@ def _repeat(
     by_block = request.devices is not None
     ready = prepare_call(step, values, lambda _: True, tuple(pairs) if by_block else (), by_block)
     assert request.steps is not None
-    forced: dict[str, Any] = {}
-    for name, array in forcing.items():
-        forced[name] = _records(step, values, name, array)
+    forced = {name: _records(step, values, name, array) for name, array in forcing.items()}
     clock = None
     if forced or request.dt is not None or request.start is not None:
         clock = clock_of(*clock_from(request), dict(values), request.steps)

@@ -27,7 +27,7 @@ from tensorir.ir.types import TensorType, TupleElement
 #
 # Where all that an operation computes has a part in a result, slopes are what they are by hand. Elsewhere 0 comes
 # back to what nobody reads, and 0 times the slope that 1 / x has at 0, or that a product with infinity has, is not a
-# number (`lowering/gradients/in_place_adjoints.py`). Factors and divisors that are finite constants need no look at
+# number (`lowering/gradients/safe_slopes.py`). Factors and divisors that are finite constants need no look at
 # what is needed.
 
 

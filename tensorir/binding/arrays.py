@@ -1,6 +1,4 @@
-"""One array at the edge: what a caller may pass for a parameter, neighbour tables, memory of devices.
-
-One array at the edge: what a caller may pass for a parameter, and what they get back.
+"""One array at the edge: what a caller may pass for a parameter.
 
 Bare arrays (NumPy, JAX) carry no names: their axes are the dims of the parameter, in the order written there.
 DataArrays and Fields match by name, in any order, and are cut to the parameter's interval.
@@ -9,13 +7,6 @@ DataArrays and Fields match by name, in any order, and are cut to the parameter'
 >>> from tensorir.ir.types import FLOAT64
 >>> accept([1.0, 2.0], "x", FLOAT64, Dims.of(I=(0, 2))).data
 array([1., 2.])
-
-Neighbour tables at the edge: validated entry by entry before anything is read through them.
-
->>> from tensorir.ir.types import tensor
->>> kind = tensor("int", Vertex=(0, 2), _NB_Edge=(0, 2))
->>> sorted(check_table(np.array([[0, 4], [1, -1]]), "V2E", kind, Interval(0, 5)))
-[1]
 """
 
 from __future__ import annotations
@@ -233,9 +224,9 @@ def placed(value: Any, name: str, dims: Dims, have: Dims | None = None, unread: 
     """
     if kind_of(value) == "field":
         return _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
-    own = intervals_of(value, starts_of(dims)) if have is None else have
+    have = intervals_of(value, starts_of(dims)) if have is None else have
     data = value.data if unread is None else unread
-    return _by_name(data, tuple(map(str, value.dims)), name, dims, own)
+    return _by_name(data, tuple(map(str, value.dims)), name, dims, have)
 
 
 def refuse_given_away(data: Any, name: str) -> None:
@@ -308,31 +299,31 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
         return np.asarray(held(value, name, element), DTYPES[element]) if element.is_number else np.asarray(value)
     if is_tuple(value):
         try:
-            found: Array = np.asarray(value)
+            array: Array = np.asarray(value)
         except ValueError:
             message = f"'{name}' is a list that is not an array."
             raise refuse("A01", message, "its rows have different lengths.") from None
-        if found.dtype.kind in "iuf" and element.is_float:
-            for number in (found.min(), found.max()) if found.size else ():
+        if array.dtype.kind in "iuf" and element.is_float:
+            for number in (array.min(), array.max()) if array.size else ():
                 held(number, name, element)
-            return found.astype(DTYPES[element])
-        return _whole(value, name, element, found) if element.is_integer else found
+            return array.astype(DTYPES[element])
+        return _whole(value, name, element, array) if element.is_integer else array
     return np.asarray(value)
 
 
 def held(number: Any, name: str, element: Scalar) -> int | float:
     """A number of Python as one of an element type; raises A07 where the type has none of its size."""
     if not element.holds(number):
-        told = int(number) if isinstance(number, numbers.Integral) else float(number)
-        raise refuse("A07", f"'{name}' is {element}, which cannot hold {told}.", "declare a wider type.")
+        shown = int(number) if isinstance(number, numbers.Integral) else float(number)
+        raise refuse("A07", f"'{name}' is {element}, which cannot hold {shown}.", "declare a wider type.")
     return int(number) if element.is_integer else float(number)
 
 
-def _whole(value: Any, name: str, element: Scalar, found: Array) -> Array:
+def _whole(value: Any, name: str, element: Scalar, array: Array) -> Array:
     """A list as an array of integers, if it holds integers alone: those that no common type holds, too."""
     numbers_of: Array = np.asarray(value, dtype=object)
     if not all(isinstance(n, numbers.Integral) and not isinstance(n, (bool, np.bool_)) for n in numbers_of.flat):
-        return found
+        return array
     wrong = next((n for n in numbers_of.flat if int(n) not in element.range), None)
     if wrong is not None:
         raise refuse("A07", f"'{name}' is {element}, which cannot hold {wrong}.", "declare a wider type.")
@@ -377,14 +368,14 @@ def narrow_hint(value: Any, element: Element) -> str:
     )
 
 
-def with_narrow_hint(found: DiagnosticError, values: Iterable[Any]) -> DiagnosticError:
+def with_narrow_hint(error: DiagnosticError, values: Iterable[Any]) -> DiagnosticError:
     """The message on element types that differ (T01), where a transformation of JAX made one of them narrower."""
     held = [getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for v in values]
     if not any(map(is_traced, held)) or sys.modules["jax"].config.jax_enable_x64:
-        return found
+        return error
     note = "this transformation of JAX keeps 32 bits, unless it is inside of `with jax.enable_x64(True):`."
     return DiagnosticError(
-        [replace(d, notes=(*d.notes, note)) if d.code == "T01" and "64" in d.message else d for d in found.diagnostics]
+        [replace(d, notes=(*d.notes, note)) if d.code == "T01" and "64" in d.message else d for d in error.diagnostics]
     )
 
 
@@ -401,13 +392,13 @@ def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
 
 def intervals_of(array: Any, starts: Mapping[str, int]) -> Dims:
     """The interval of every dim of a DataArray: its coordinate's, or one that starts at `starts` (0 by default)."""
-    found: list[tuple[str, Interval]] = []
+    intervals: list[tuple[str, Interval]] = []
     indexes: Any = getattr(array, "xindexes", {})
     for name, extent in zip(array.dims, array.shape, strict=True):
         known = interval_of(indexes[name].to_pandas_index()) if name in indexes else None
         start = starts.get(str(name), 0)
-        found.append((str(name), Interval(start, start + extent) if known is None else known))
-    return Dims(tuple(found))
+        intervals.append((str(name), Interval(start, start + extent) if known is None else known))
+    return Dims(tuple(intervals))
 
 
 def type_of_named(value: Any, placed: Mapping[int, Dims] | None = None) -> TensorType | None:
@@ -468,7 +459,13 @@ SkipValues = bool | frozenset[int]
 
 
 def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> frozenset[int]:
-    """The slots in which a table of a type holds -1; raises A10 with the first entry that leaves its dimension."""
+    """The slots in which a table of a type holds -1; raises A10 with the first entry that leaves its dimension.
+
+    >>> from tensorir.ir.types import tensor
+    >>> kind = tensor("int", Vertex=(0, 2), _NB_Edge=(0, 2))
+    >>> sorted(check_table(np.array([[0, 4], [1, -1]]), "V2E", kind, Interval(0, 5)))
+    [1]
+    """
     entries = np.asarray(table)
     tag, source = neighbour_source(kind)
     (element,) = kind.leaves
@@ -480,12 +477,10 @@ def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> 
     wrong = ~holes & ((entries < interval.start) | (entries >= interval.stop))
     if wrong.any():
         where = tuple(int(k[0]) for k in np.nonzero(wrong))
-        raise refuse(
-            "A10",
-            f"an entry of the table '{name}' leaves its dimension: {name}[{', '.join(map(str, where))}] is "
-            f"{int(entries[where])}, and {source}{interval} is what it may point to.",
-            "entries are absolute coordinates; a missing neighbour is -1.",
-        )
+        leaves = f"{name}[{', '.join(map(str, where))}] is {int(entries[where])}"
+        subject = f"an entry of the table '{name}' leaves its dimension: {leaves}"
+        message = f"{subject}, and {source}{interval} is what it may point to."
+        raise refuse("A10", message, "entries are absolute coordinates; a missing neighbour is -1.")
     axis = kind.dims.names.index(tag)
     some = holes.any(tuple(k for k in range(holes.ndim) if k != axis))
     return frozenset(int(k) + kind.dims[tag].start for k in np.flatnonzero(some))

@@ -62,23 +62,20 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
             raise refuse("N01", message, did_you_mean(name, [*names, *bound.size_names]))
     if isinstance(bound.program, Fencil):
         return _bound_values(bound, bound.program, constants)
-    values = {n: _kept(v) for n, v in constants.items() if n in names}
+    # copies, which later changes of the caller's arrays do not reach
+    copied = {n: v.copy() for n, v in constants.items() if is_array(v) or hasattr(v, "coords")}
+    values = {n: copied.get(n, v) for n, v in constants.items() if n in names}
     sizes = {**bound.sizes, **{n: size_of(v, n) for n, v in constants.items() if n not in names}}
     pending = {**bound.pending, **values}
     try:
         sizes = solve_sizes(bound.program, pending, sizes)
-    except DiagnosticError as found:
-        if found.diagnostics[0].code != "B01":
+    except DiagnosticError as error:
+        if error.diagnostics[0].code != "B01":
             raise
         return BoundProgram(bound.program, {}, {}, sizes, pending)
     if moved_dims(bound.program, pending):  # arguments to come begin at the same labels, or are refused with these
         return BoundProgram(bound.program, {}, {}, sizes, pending)
     return bind(bound.program.specialise(**sizes), pending)
-
-
-def _kept(value: Any) -> Any:
-    """A copy that later changes of the caller's array do not reach."""
-    return value.copy() if is_array(value) or hasattr(value, "coords") else value
 
 
 def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
@@ -102,20 +99,20 @@ def at_sizes(bound: BoundProgram, values: Mapping[str, Any], sizes: Mapping[str,
     """A bound template at the sizes of arguments, and how far its dims moved to where their labels begin."""
     template = bound.program
     assert not isinstance(template, Fencil)
-    given = {**bound.pending, **values}
-    moved = moved_dims(template, given)
+    known = {**bound.pending, **values}
+    moved = moved_dims(template, known)
     if moved and bound.pending:
         pending = {n: brought(v, moved) for n, v in bound.pending.items()}
-        bound = replace(bound, pending=pending, made=RecentCache("bound programs whose dims moved", 1))
-    found = bound.at(_solved(template, given, {**bound.sizes, **sizes}, moved))
-    assert isinstance(found.program, Fencil)
-    refuse_moved(found.program, moved)
+        bound = replace(bound, pending=pending, specialised=RecentCache("bound programs whose dims moved", 1))
+    specialised = bound.at(_solved(template, known, {**bound.sizes, **sizes}, moved))
+    assert isinstance(specialised.program, Fencil)
+    refuse_moved(specialised.program, moved)
     for o in operands_of(bound.pending) if moved else ():
-        need = found.program[o.name.partition("[")[0]].type.dims
+        need = specialised.program[o.name.partition("[")[0]].type.dims
         if any(extent != len(need[d]) for d, extent in o.extents.items() if d in need):
             message = f"'{o.name}' is bound and holds more than {need}, and its labels move with those of the call"
             raise refuse("A29", f"{message}.", f"pass {o.name} with the call, or bind it cut.")
-    return found, moved
+    return specialised, moved
 
 
 def _solved(
@@ -135,21 +132,17 @@ def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]
     holes: dict[str, SkipValues] = {}
     taken: dict[str, tuple[Array, ...]] = {}
     for n, v in values.items():
-        arrays = _constant(fencil[n], v, n in tables)
+        # copies; a table keeps its integers, which nobody has looked at yet
+        arrays = [
+            np.array(accept(leaf, name, element, fencil[n].type.dims, any_integer=n in tables).data)
+            for name, element, leaf in leaves_of(v, fencil[n].type.element, n)
+        ]
         if n in tables:
             holes[n] = check_table(arrays[0], n, fencil[n].type, tables[n][1])
         taken[n] = tuple(a.astype(DTYPES[s], copy=False) for a, s in zip(arrays, fencil[n].type.leaves, strict=True))
         for array in taken[n]:
             array.setflags(write=False)
     return BoundProgram(fencil, {**bound.constants, **taken}, {**bound.holes, **holes}, {}, {})
-
-
-def _constant(param: Var, value: Any, table: bool) -> tuple[Array, ...]:
-    """Copies of the leaves of a value; a table keeps its integers, which nobody has looked at yet."""
-    return tuple(
-        np.array(accept(leaf, name, element, param.type.dims, any_integer=table).data)
-        for name, element, leaf in leaves_of(value, param.type.element, param.name)
-    )
 
 
 def tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
@@ -188,9 +181,9 @@ def _shape_of_one(value: Any, name: str, moved: Mapping[str, int]) -> Any:
         case "xarray":
             indexes: Any = getattr(value, "xindexes", {})
             known = {str(n): interval_of(indexes[n].to_pandas_index()) for n in value.dims if n in indexes}
-            found = {n: _moved(n, i, moved) for n, i in known.items() if i is not None}
+            intervals = {n: _moved(n, i, moved) for n, i in known.items() if i is not None}
             extents = dict(zip(map(str, value.dims), value.shape, strict=True))
-            return {**extents, **found}
+            return {**extents, **intervals}
         case "field":
             return {n: _moved(n, i, moved) for n, i in value.dims.items}
         case "":
@@ -257,9 +250,9 @@ def prepare_call(
     check_names(bound, arguments)
     moved: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
-        given = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
-        arguments = {n: v for n, v in arguments.items() if n not in given}
-        bound, moved = at_sizes(bound, arguments, given)
+        sizes = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
+        arguments = {n: v for n, v in arguments.items() if n not in sizes}
+        bound, moved = at_sizes(bound, arguments, sizes)
     assert isinstance(bound.program, Fencil)
     fencil = bound.program
     place = Place.of(fencil, arguments, moved)
@@ -286,8 +279,8 @@ def prepare_call(
                 if p.name in written and p.name not in donate:
                     _check_buffer(p, arguments[p.name], p.name in needed)
                 arrays[p.name] = tuple(a.data for a in taken)
-            except DiagnosticError as found:
-                problems += found.diagnostics
+            except DiagnosticError as error:
+                problems += error.diagnostics
         elif p.name in needed and p.name not in bound.constants:
             problems += missing(p, p.name in written, arguments).diagnostics
     if problems:
@@ -298,7 +291,7 @@ def prepare_call(
         arrays.pop(name, None)
     labels = None
     if "xarray" in kinds.values():
-        from tensorir.binding.coordinates import Labels
+        from tensorir.binding.results import Labels
 
         labels = Labels.of(fencil, arguments, place)
     finish = _finisher(fencil, arguments, kinds, place, labels)
@@ -317,20 +310,20 @@ def with_variables(
 
     names = {p.name for p in program.params}
     read = names - {str(getattr(c.output, "name", c.output)) for c in program.closures}
-    found = dict(arguments)
+    variables = dict(arguments)
     for dataset in datasets:
         if not isinstance(dataset, xr.Dataset):
             message = f"arguments are given by name, and a {type(dataset).__name__} has none."
             raise refuse("A16", message, f"write {called}(inp=x).")
         coordinates = cast("Mapping[Any, Any]", dataset.coords)
         metrics = {str(n): v for n, v in coordinates.items() if n in read}
-        found = {**metrics, **{str(n): v for n, v in dataset.data_vars.items() if n in names}, **found}
-    return found
+        variables = {**metrics, **{str(n): v for n, v in dataset.data_vars.items() if n in names}, **variables}
+    return variables
 
 
 def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
-    made = bound.program.buffers if isinstance(bound.program, Fencil) else frozenset[str]()
-    names = [p.name for p in bound.program.params if p.name not in made]
+    buffers = bound.program.buffers if isinstance(bound.program, Fencil) else frozenset[str]()
+    names = [p.name for p in bound.program.params if p.name not in buffers]
     for name in arguments:
         if name not in names and name not in bound.size_names:
             hint = did_you_mean(name, [*names, *bound.size_names])
@@ -354,11 +347,11 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
             if not data.flags.writeable:
                 raise refuse("A12", f"'{name}' is an output, and its buffer is read-only.", "pass a writable copy.")
             if _meets_itself(data):
-                told = f"'{name}' is an output, and several elements of its buffer share memory."
-                raise refuse("A12", told, "pass a copy, which has memory for each.")
+                message = f"'{name}' is an output, and several elements of its buffer share memory."
+                raise refuse("A12", message, "pass a copy, which has memory for each.")
             if kind == "xarray" and data.size and not np.may_share_memory(data, leaf.data):
-                told = f"'{name}' is an output, and its numbers are read from a file whenever they are asked for."
-                raise refuse("A12", told, f"read them first: {name}.load().")
+                message = f"'{name}' is an output, and its numbers are read from a file whenever they are asked for."
+                raise refuse("A12", message, f"read them first: {name}.load().")
         elif kind == "numpy" and not needed:
             message = f"'{name}' is an output, and {type(leaf).__name__} cannot be written."
             raise refuse("A12", message, "pass an array.")
@@ -419,8 +412,8 @@ def _finisher(
                 results[p.name] = _write(p, buffers[p.name], arrays, place)
                 continue
             names = [p.name] if isinstance(p.type.element, Scalar) else leaf_names(p.type.element, p.name)
-            made = [_as_kind(kind, p, n, a, labels, place) for n, a in zip(names, arrays, strict=True)]
-            results[p.name] = nested(p.type.element, made)
+            leaves = [_as_kind(kind, p, n, a, labels, place) for n, a in zip(names, arrays, strict=True)]
+            results[p.name] = nested(p.type.element, leaves)
         return results
 
     return finish
@@ -469,8 +462,8 @@ def labelled_data(array: Any) -> Any:
 
 def writable(array: Any) -> Array:
     """A NumPy array that its holder may change: a copy where the memory is somebody else's."""
-    found: Array = np.asarray(array)
-    return found if found.flags.writeable else found.copy()
+    host: Array = np.asarray(array)
+    return host if host.flags.writeable else host.copy()
 
 
 def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, SkipValues], full: frozenset[str]) -> Any:

@@ -87,10 +87,10 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def labels_of(value: Any, dim: str) -> Any:
     """The index of a dim, as pandas has it; None where there is none."""
-    found: Any = getattr(value, "xindexes", {}).get(dim)
-    if found is None:
+    index: Any = getattr(value, "xindexes", {}).get(dim)
+    if index is None:
         return None
-    labels = found.to_pandas_index()
+    labels = index.to_pandas_index()
     # pandas looks nothing up in the other order of bytes, which NetCDF 3 has
     return labels if getattr(labels.dtype, "isnative", True) else type(labels)(native(labels.to_numpy()))
 
@@ -142,8 +142,8 @@ def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
     operands = operands_of(values)
     if not any(kind_of(o.value) == "xarray" for o in operands):
         return {}
-    found = placed(operands)
-    return {id(o.value): found[o.name] for o in operands}
+    intervals = placed(operands)
+    return {id(o.value): intervals[o.name] for o in operands}
 
 
 def _along(dim: str, operands: Sequence[Operand], moved: int, further: int = 0) -> dict[str, int]:
@@ -388,18 +388,19 @@ def moves(declared: Mapping[str, Mapping[str, int | None]], operands: Sequence[O
 
     `declared` has where the dims of each parameter start, None where a size says so: such dims stay.
     """
-    found: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     fixed = {d for dims in declared.values() for d, start in dims.items() if start is None}
     for o in operands:
         for dim in o.extents:
             start = declared.get(o.name.partition("[")[0], {}).get(dim)
-            if start is None or dim in fixed or dim in found:
+            if start is None or dim in fixed or dim in offsets:
                 continue
             labels = None if kind_of(o.value) == "field" else labels_of(o.value, dim)
-            own = o.value.dims[dim] if kind_of(o.value) == "field" else None if labels is None else interval_of(labels)
-            if own is not None:
-                found[dim] = own.start - start
-    return {d: k for d, k in found.items() if k}
+            points = None if labels is None else interval_of(labels)
+            interval = o.value.dims[dim] if kind_of(o.value) == "field" else points
+            if interval is not None:
+                offsets[dim] = interval.start - start
+    return {d: k for d, k in offsets.items() if k}
 
 
 def brought(value: Any, moved: Mapping[str, int]) -> Any:
@@ -411,8 +412,8 @@ def brought(value: Any, moved: Mapping[str, int]) -> Any:
             back = {n: i.shifted(moved.get(n, 0)) for n, i in value.dims.items}
             return type(value)(value.data, Dims(tuple(back.items())))
         case "xarray":
-            own = {d: labels_of(value, d) for d in moved if d in value.dims}
-            counted = {d: x for d, x in own.items() if x is not None and interval_of(x) is not None}
+            labels = {d: labels_of(value, d) for d in moved if d in value.dims}
+            counted = {d: x for d, x in labels.items() if x is not None and interval_of(x) is not None}
             return value.assign_coords({d: x - moved[d] for d, x in counted.items()}) if counted else value
         case _:
             return value
@@ -420,17 +421,17 @@ def brought(value: Any, moved: Mapping[str, int]) -> Any:
 
 def _absolute(fencil: Fencil) -> frozenset[str]:
     """The dims whose coordinates a program computes with: positions, tables, indices, names."""
-    found = {n.removeprefix("_NB_") for p in fencil.params for n in p.type.dims.names if n.startswith("_NB_")}
+    absolute = {n.removeprefix("_NB_") for p in fencil.params for n in p.type.dims.names if n.startswith("_NB_")}
     for node in postorder(*values(fencil.closures)):
         if not isinstance(node, Call):
             continue
         read = {d for a in node.args if isinstance(a.type, TensorType) for d in a.type.dims.names}
         maps = node.accesses
         if maps is None:
-            found |= read if TABLE[node.op].indirect or set(node.type.dims) - read else set()
+            absolute |= read if TABLE[node.op].indirect or set(node.type.dims) - read else set()
         else:
-            found |= {d for a in maps for d in (a.absolute if a else node.type.dims)}
-    return frozenset(found)
+            absolute |= {d for a in maps for d in (a.absolute if a else node.type.dims)}
+    return frozenset(absolute)
 
 
 ABSOLUTE: WeakCache[frozenset[str]] = WeakCache("dims whose coordinates programs compute with")
@@ -455,11 +456,8 @@ def refuse_moved(fencil: Fencil, moved: Mapping[str, int]) -> None:
 
 
 def _shifted(fencil: Fencil) -> frozenset[str]:
-    found: set[str] = set()
-    for node in postorder(*values(fencil.closures)):
-        if isinstance(node, Call):
-            found.update(d for access in node.accesses or () if access for d in access.offsets)
-    return frozenset(found)
+    calls = (node for node in postorder(*values(fencil.closures)) if isinstance(node, Call))
+    return frozenset(d for node in calls for access in node.accesses or () if access for d in access.offsets)
 
 
 SHIFTED: WeakCache[frozenset[str]] = WeakCache("dims along which programs shift")

@@ -29,7 +29,7 @@ class BoundProgram(CacheOwner, Displayed):
     sizes: Mapping[str, int]
     pending: Mapping[str, Any]
     """Values that wait for sizes."""
-    made: RecentCache[tuple[int, ...], BoundProgram] = field(
+    specialised: RecentCache[tuple[int, ...], BoundProgram] = field(
         default_factory=lambda: RecentCache("bound programs at their sizes", SIZES)
     )
     """The program at the sets of sizes that were asked for last."""
@@ -60,7 +60,7 @@ class BoundProgram(CacheOwner, Displayed):
         known = {**self.sizes, **sizes}
         fencil = self.program.specialise(**known)
         key = tuple(known[n] for n in self.program.sizes)
-        return self.made.of(key, lambda: replace(bind_program(fencil, self.pending), sizes=known))
+        return self.specialised.of(key, lambda: replace(bind_program(fencil, self.pending), sizes=known))
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend."""
@@ -120,6 +120,6 @@ def subject(program: Any) -> Fencil | BoundProgram:
 
 def fencil_of(program: Any) -> Fencil:
     """The fencil alone."""
-    found = BoundProgram.of(subject(program)).program
-    assert isinstance(found, Fencil)
-    return found
+    fencil = BoundProgram.of(subject(program)).program
+    assert isinstance(fencil, Fencil)
+    return fencil

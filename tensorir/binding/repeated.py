@@ -25,8 +25,8 @@ import numpy as np
 from tensorir.backends import field_type
 from tensorir.binding.arrays import PACKING, accept, cut_of, kind_of
 from tensorir.binding.calls import labelled_data
-from tensorir.binding.coordinates import PERIODS, TURNS, Labels, part_of, variable_of, with_units
 from tensorir.binding.labels import Place
+from tensorir.binding.results import PERIODS, TURNS, Labels, part_of, variable_of, with_units
 from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.staggering import FROM_COORDINATES, STATED
@@ -124,10 +124,10 @@ def contents_of(variables: Mapping[Any, Any], indexes: Mapping[Any, Any], read: 
         values_shown: Any = getattr(shown, "_data", None)
         plain = type(values) is np.ndarray is type(values_shown)
         if plain and not (values.dtype.hasobject or values_shown.dtype.hasobject):
-            own, other = (values.dtype, values.tobytes()), (values_shown.dtype, values_shown.tobytes())
+            key, shown_key = (values.dtype, values.tobytes()), (values_shown.dtype, values_shown.tobytes())
         else:
-            own, other = _labels_key(labels), _labels_key(shown)
-        contents[name] = held._dtype, own, None if own == other else other
+            key, shown_key = _labels_key(labels), _labels_key(shown)
+        contents[name] = held._dtype, key, None if key == shown_key else shown_key
     return contents
 
 
@@ -183,12 +183,12 @@ class ResultLabels:
     def of(labels: Labels, param: Var, result: Any) -> ResultLabels | None:
         """Those that the first call gave a result; None where it has coordinates that are computed."""
         dims, coordinates = param.type.dims, list[tuple[Any, Any, str, Any]]()
-        sources = dict(zip(labels.own, labels.sources, strict=True))
+        sources = dict(zip(labels.arguments, labels.sources, strict=True))
         for name, coordinate in result._coords.items():
             if name in result._indexes:
                 # attributes of their own, since the caller may change those of the result
-                own = variable_of(coordinate, coordinate._dims, coordinate._data, coordinate._attrs)
-                coordinates.append((name, own, "", None))
+                variable = variable_of(coordinate, coordinate._dims, coordinate._data, coordinate._attrs)
+                coordinates.append((name, variable, "", None))
                 continue
             argument = next((n for n, (x, have) in sources.items() if _covers(x, have, name, dims)), None)
             if argument is None:
@@ -225,8 +225,8 @@ class ResultLabels:
 
 def _covers(array: Any, have: Dims, name: Any, dims: Dims) -> bool:
     """True if an array has a coordinate on all of some intervals."""
-    own = tuple(map(str, array._coords[name]._dims)) if name in array._coords else None
-    return own is not None and all(d in dims and have[d].covers(dims[d]) for d in own)
+    along = tuple(map(str, array._coords[name]._dims)) if name in array._coords else None
+    return along is not None and all(d in dims and have[d].covers(dims[d]) for d in along)
 
 
 def field_of(model: Any, data: Any) -> Any:
@@ -296,12 +296,12 @@ class RepeatedLabels:
 
     def around(self, outputs: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
         """The results as the caller gets them; None where labels that were kept have changed."""
-        made: dict[str, Any] = {}
+        results: dict[str, Any] = {}
         for name, labels in self.results.items():
             if not isinstance(labels, ResultLabels):
-                made[name] = field_of(labels, outputs[name])
+                results[name] = field_of(labels, outputs[name])
             elif (result := labels.around(labelled_data(outputs[name]), arguments)) is not None:
-                made[name] = result
+                results[name] = result
             else:
                 return None
-        return made
+        return results

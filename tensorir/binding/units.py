@@ -11,10 +11,14 @@ Without it, and for units that UDUNITS does not have, such as psu, texts are com
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+
+from tensorir.binding.arrays import is_tuple
+from tensorir.runtime.errors import refuse
 
 _DEGREES = re.compile(r"°|(arc_?|angular_)?deg(ree)?s?|degrees?(_?[NESWT]|_(north|east|south|west|true))")
 _FACTOR = re.compile(r"([A-Za-zµΩ]+)(?:(?:\^|\*\*)?([-+]?\d+))?")
@@ -98,3 +102,65 @@ def written(powers: Mapping[str, int]) -> str:
     """A unit in the words of UDUNITS, positive powers first; none for a number."""
     factors = sorted(((u, p) for u, p in powers.items() if p), key=lambda factor: factor[1] < 0)
     return " ".join(u if p == 1 else f"{u}{p}" for u, p in factors)
+
+
+MULTIPLES = 1e-5
+"""How far a factor may be from a whole multiple: π is written with five digits and more."""
+
+
+def in_radians(factor: float) -> bool:
+    """True if degrees times a factor are a multiple, or a part, of an angle in radians.
+
+    >>> in_radians(1.0), in_radians(math.pi / 180), in_radians(-math.pi / 90), in_radians(1.3), in_radians(math.nan)
+    (False, True, True, False, False)
+    """
+    if not math.isfinite(factor) or not factor:
+        return False
+    multiple = factor * 180 / math.pi
+    if not 1e-300 < abs(multiple) < 1e300:
+        return False
+    return any(round(y) and abs(y / round(y) - 1) < MULTIPLES for y in (multiple, 1 / multiple))
+
+
+def without_pint(value: Any) -> tuple[Any, Any]:
+    """An argument with the units of pint's arrays as attributes, and pint's registry; None where there is none."""
+    if is_tuple(value):
+        members = [without_pint(v) for v in value]
+        make = getattr(type(value), "_make", tuple)
+        return make(v for v, _ in members), next((r for _, r in members if r is not None), None)
+    if getattr(value, "data_vars", None) is not None:
+        members = {n: without_pint(v) for n, v in value.data_vars.items()}
+        registry = next((r for _, r in members.values() if r is not None), None)
+        return (value if registry is None else value.assign({n: v for n, (v, _) in members.items()})), registry
+    data = getattr(getattr(value, "variable", None), "_data", None)
+    registry = getattr(data, "_REGISTRY", None)
+    if data is None or registry is None:
+        return value, None
+    if registry.Quantity(0.0, data.units).to_base_units().magnitude:
+        name = value.name or "x"
+        message = (
+            f"'{name}' is held by pint in {data.units}, a scale with an offset, whose differences have another unit"
+        )
+        raise refuse("A33", f"{message}.", f"convert it: {name}.pint.to('K').")
+    powers = {f"{registry.Unit(n):~}": p for n, p in data.units._units.items()}
+    units = written({n: int(p) for n, p in powers.items()}) if all(int(p) == p for p in powers.values()) else ""
+    return value.copy(data=data.magnitude).assign_attrs(units=units or f"{data.units:~}" or "1"), registry
+
+
+def with_pint(result: Any, registry: Any) -> Any:
+    """A result with its units as pint's; one whose unit is not known is as it was."""
+    if is_tuple(result):
+        return getattr(type(result), "_make", tuple)(with_pint(v, registry) for v in result)
+    if getattr(result, "data_vars", None) is not None:
+        return result.assign({n: with_pint(v, registry) for n, v in result.data_vars.items()})
+    units = getattr(result, "attrs", {}).get("units")
+    if units is None:
+        return result
+    powers = powers_of(units)
+    text = units if powers is None else " * ".join(f"{n} ** {p}" for n, p in powers.items())
+    try:
+        quantity = registry.Quantity(result.data, text)
+    except (AttributeError, ValueError):  # a unit that the registry does not have
+        return result
+    rest = {n: v for n, v in result.attrs.items() if n != "units"}
+    return result.copy(data=quantity).drop_attrs(deep=False).assign_attrs(rest)

@@ -19,15 +19,7 @@ from __future__ import annotations
 
 from tensorir.fieldview.coordinates import coord
 from tensorir.fieldview.folds import max_over, min_over, neighbor_sum
-from tensorir.fieldview.functions import (
-    MATHEMATICS,
-    FieldOffset,
-    as_offset,
-    astype,
-    broadcast,
-    concat_where,
-    where,
-)
+from tensorir.fieldview.functions import MATHEMATICS, FieldOffset, as_offset, astype, broadcast, concat_where, where
 from tensorir.fieldview.operator import FieldOperator, field_operator, scan_operator
 from tensorir.fieldview.program import program
 from tensorir.fieldview.traced import Traced

@@ -33,14 +33,14 @@ import numpy as np
 from tensorir.backends import compile, field_type
 from tensorir.binding.arrays import kind_of, refuse_packed
 from tensorir.binding.calls import nested
-from tensorir.binding.coordinates import Labels, stated
 from tensorir.binding.labels import Place
+from tensorir.binding.results import Labels, stated
 from tensorir.fieldview.array_types import Plain
 from tensorir.fieldview.datasets import is_whole
 from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.plans import parameter_name
+from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
-from tensorir.fieldview.traced import gathered
 from tensorir.integers.dims import Dims, Interval, hull
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import DTYPES, Scalar, scalar_of
@@ -143,7 +143,7 @@ def _blank(array: Any, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """What a parameter of the program gets, on the intervals of its axes."""
+    """The argument of a parameter of the program, on the intervals of its axes."""
 
     value: Any
     """Of dask, of NumPy, of a file, or a number."""
@@ -266,8 +266,8 @@ def _slab(
     names = [n for n in needed if n in slab.taken]
     cut = {n: Dims(tuple([(d, slab.needed(n)[d]) for d in needed[n].names])) for n in names}
     taken = {n: (slices(i, needed[n]), slab.local(i)) for n, i in cut.items()}
-    given = {n: (slices(i, slab.needed(n)), slices(i, regions[n])) for n, i in part.items()}
-    return _Slab(slab.fencil, taken, given)
+    results = {n: (slices(i, slab.needed(n)), slices(i, regions[n])) for n, i in part.items()}
+    return _Slab(slab.fencil, taken, results)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,8 @@ def dirichlet(value: Any) -> BoundaryCondition:
         i = x.type.dims[dim]
         part = Interval(i.start - width, i.start) if low else Interval(i.stop, i.stop + width)
         place = x.type.dims.with_interval(dim, part)
-        given = value(_positions(x, place)) if callable(value) else value
-        _, piece = unify(x, given)
+        prescribed = value(_positions(x, place)) if callable(value) else value
+        _, piece = unify(x, prescribed)
         return _on(piece, place)
 
     return BoundaryCondition("Dirichlet", halo, 0)
@@ -212,15 +212,11 @@ def _points(count: int) -> str:
 
 def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
     if hasattr(bc, "items"):
-        found: Any = next((c for d, c in bc.items() if str(d) == dim), None)
-        if found is None:
-            raise refuse(
-                "V31",
-                f"there is no boundary condition for {dim}.",
-                f"give one: {{{dim}: ti.boundary.periodic()}}.",
-                at=here(),
-            )
-        bc = found
+        condition: Any = next((c for d, c in bc.items() if str(d) == dim), None)
+        if condition is None:
+            hint = f"give one: {{{dim}: ti.boundary.periodic()}}."
+            raise refuse("V31", f"there is no boundary condition for {dim}.", hint, at=here())
+        bc = condition
     low, high = bc if is_tuple(bc) else (bc, bc)
     for side in (low, high):
         if not isinstance(side, BoundaryCondition):
@@ -230,18 +226,18 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
         message = f"one side of {dim} is periodic and the other is not."
         raise refuse("V31", message, "a dim is periodic as a whole.", at=here())
     if low.period != high.period:
-        told = f"the period of {dim} is {low.period} at one side and {high.period} at the other"
-        raise refuse("V31", f"{told}.", "a dim has one period.", at=here())
+        message = f"the period of {dim} is {low.period} at one side and {high.period} at the other"
+        raise refuse("V31", f"{message}.", "a dim has one period.", at=here())
     return low, high
 
 
 def _interval(x: Traced, dim: str) -> Interval:
     current().named.add(dim)
-    found = x.type.dims.get(dim)
-    if found is None:
+    interval = x.type.dims.get(dim)
+    if interval is None:
         message = f"there is no dim {dim} to put a boundary on, only {x.type.dims}."
         raise refuse("V32", message, "name a dim of the field.", at=here())
-    return found
+    return interval
 
 
 def _extended(x: Traced, dim: str, before: int, after: int, low: BoundaryCondition, high: BoundaryCondition) -> Traced:
@@ -289,11 +285,11 @@ class _Positions(dict[str, Any]):
 
 
 def _positions(x: Traced, place: Dims) -> _Positions:
-    found = _Positions()
+    positions = _Positions()
     for name, interval in place.items:
         line = make("add_dim", wrap(0), static=(name, interval.start, interval.stop))
-        found[name] = make("pos", line, static=(name,))
-    return found
+        positions[name] = make("pos", line, static=(name,))
+    return positions
 
 
 def _on(piece: Traced, place: Dims) -> Traced:

@@ -45,7 +45,7 @@ _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
-def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ()) -> Hashable:
+def closure_fingerprint(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Hashable:
     """Values that a function, and those that it calls, have from global names, closures, defaults and arguments.
 
     >>> def scaled(x, settings):
@@ -55,18 +55,18 @@ def closure_fingerprint(function: Callable[..., Any], given: Iterable[Any] = ())
     >>> closure_fingerprint(scaled, [{"rate": 1.0}]) == closure_fingerprint(scaled, [{"rate": 2.0}])
     False
     """
-    given = tuple(given)
-    alone = not given or all(value is function for value in given)
+    arguments = tuple(arguments)
+    alone = not arguments or all(value is function for value in arguments)
     known = READS.get(id(function)) if alone else None
-    if known is not None and known.hold(function, len(given)):
+    if known is not None and known.hold(function, len(arguments)):
         return known.fingerprint
     look = _look_at(function)
-    fingerprint = tuple(look.inside(function)), tuple(map(look.told, given))
+    fingerprint = tuple(look.inside(function)), tuple(map(look.key_of, arguments))
     if alone and look.reads.steady:
         key, drop = id(function), READS.drop
         with suppress(TypeError):  # nothing tells when an object without weak references is gone
             held = weakref.ref(function, lambda _: drop(key))
-            READS.put(key, replace(look.reads, function=held, times=len(given), fingerprint=fingerprint))
+            READS.put(key, replace(look.reads, function=held, times=len(arguments), fingerprint=fingerprint))
     return fingerprint
 
 
@@ -161,8 +161,8 @@ class _Look:
     names: tuple[str, ...]
     reads: Reads
 
-    def told(self, value: Any) -> Hashable:
-        """A value as something to compare."""
+    def key_of(self, value: Any) -> Hashable:
+        """The key of a value: something to compare."""
         if value is None or isinstance(value, _PLAIN):
             return type(value), repr(value)  # a text, since NaN equals nothing
         if (before := self._before(value)) is not None:
@@ -177,17 +177,17 @@ class _Look:
         if kind_of(value) == "xarray":
             return self._labelled(value)
         if isinstance(value, (tuple, list)):
-            return kind, tuple(map(self.told, held))
+            return kind, tuple(map(self.key_of, held))
         if isinstance(value, (set, frozenset)):
-            return kind, frozenset(map(self.told, held))
+            return kind, frozenset(map(self.key_of, held))
         if isinstance(value, Mapping):
-            return kind, tuple([(self.told(k), self.told(v)) for k, v in list(held.items())])
+            return kind, tuple([(self.key_of(k), self.key_of(v)) for k, v in list(held.items())])
         if getattr(kind, "told_by_identity", False):
             return _Same(value)
         if isinstance(value, Fencil):
             return value
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and kind.__eq__ is not object.__eq__:
-            fields = [self.told(getattr(value, f.name)) for f in dataclasses.fields(value)]
+            fields = [self.key_of(getattr(value, f.name)) for f in dataclasses.fields(value)]
             return type(value), *fields, *self.inside(value)
         return _Same(value), *self.inside(value)
 
@@ -197,15 +197,15 @@ class _Look:
         if any(is_traced(v._data) for v in variables):
             return _Same(value)
         names = (getattr(value, "name", None), *getattr(value, "coords", ()), *getattr(value, "xindexes", ()))
-        return names, tuple([(v.dims, _array(np.asarray(v.values)), self.told(v.attrs)) for v in variables])
+        return names, tuple([(v.dims, _array(np.asarray(v.values)), self.key_of(v.attrs)) for v in variables])
 
     def inside(self, value: Any) -> Iterator[Hashable]:
         """Reads of a function outside of it; of other objects the attributes whose names the code has."""
         match value:
             case functools.partial():
-                yield from map(self.told, (value.func, value.args, value.keywords))
+                yield from map(self.key_of, (value.func, value.args, value.keywords))
             case MethodType():
-                yield self.told(value.__self__)
+                yield self.key_of(value.__self__)
                 yield from self._method(value.__self__, value.__func__)
             case ModuleType() if str(getattr(value, "__file__", "")).startswith(_INSTALLED):
                 return
@@ -213,7 +213,7 @@ class _Look:
                 if value is not function:
                     self.reads.attributes.append((value, "function", function))
                 look = _Look(self.seen, _names(function.__code__), self.reads)
-                yield from map(look.told, look.read_by(function))
+                yield from map(look.key_of, look.read_by(function))
             case _:
                 yield from self._attributes(value)
 
@@ -249,18 +249,18 @@ class _Look:
             match held:
                 case MemberDescriptorType():
                     self.reads.attributes.append((owner, name, value := getattr(owner, name, None)))
-                    yield self.told(value)
+                    yield self.key_of(value)
                 case _ if _users(function) is not None:
                     yield from self._method(owner, function)
                 case _:
-                    yield self.told(held)
+                    yield self.key_of(held)
 
     def _method(self, owner: Any, function: Any) -> Iterator[Hashable]:
         """Reads of a function outside of it, and those of the object whose method it is."""
-        yield self.told(function)
+        yield self.key_of(function)
         inner = _users(function)
         if inner is not None and not isinstance(owner, ModuleType):
-            yield _Look(self.seen, _names(inner.__code__), self.reads).told(owner)
+            yield _Look(self.seen, _names(inner.__code__), self.reads).key_of(owner)
 
     def _before(self, value: Any) -> int | None:
         """The number under which a value was looked at for these names, None if this is the first time."""

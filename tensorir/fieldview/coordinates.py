@@ -77,29 +77,29 @@ def _traced(x: Traced, name: str) -> Traced:
     trace = current()
     trace.looked.add(name)
     array = trace.arguments.get(id(x.expr), (None, None))[1]
-    found = _fitting(x, trace, name, array)
-    if found is not None:
-        return _on(x, trace, found)
+    coordinate = _fitting(x, trace, name, array)
+    if coordinate is not None:
+        return _on(x, trace, coordinate)
     for between in partners(name, trace.coordinates.names()) if name in x.dims else ():
         trace.looked.add(between)
-        found = next((c for c in trace.coordinates.named(between) if c.dims.names == (between,)), None)
-        if found is not None and between not in x.dims:
-            return _between(x, trace, name, found)
+        coordinate = next((c for c in trace.coordinates.named(between) if c.dims.names == (between,)), None)
+        if coordinate is not None and between not in x.dims:
+            return _between(x, trace, name, coordinate)
     for candidate in trace.coordinates.named(name):
         _elsewhere(x, trace, candidate)
     who = f"'{_name(trace, array)}'" if array is not None else "the field"
-    own = name.partition(DATED)[0]
-    raise refuse("V37", *_missing(who, own, trace.coordinates.names(array), kind_of(array) == "field"), at=here())
+    base = name.partition(DATED)[0]
+    raise refuse("V37", *_missing(who, base, trace.coordinates.names(array), kind_of(array) == "field"), at=here())
 
 
 def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | None:
     """The coordinate of the argument that a field is, or the only one on its dims; raises V38 where there are more."""
     candidates = [c for c in trace.coordinates.named(name) if set(c.dims) <= set(x.dims)]
-    found = [c for c in candidates if any(a is array for a in c.arrays)] or candidates
-    if len(found) > 1:
-        owners = [f"'{c.owners[0]}'" for c in found if c.owners]
+    fitting = [c for c in candidates if any(a is array for a in c.arrays)] or candidates
+    if len(fitting) > 1:
+        owners = [f"'{c.owners[0]}'" for c in fitting if c.owners]
         raise refuse("V38", *_several(" and ".join(owners) or "the arrays that went in", name), at=here())
-    return found[0] if found else None
+    return fitting[0] if fitting else None
 
 
 def _name(trace: Tracing, array: Any) -> str:
@@ -122,36 +122,36 @@ def _several(who: str, name: str) -> tuple[str, str]:
     return f"{who} have different coordinates '{name}'.", "pass the one that is meant as an argument of its own."
 
 
-def _elsewhere(x: Traced, trace: Tracing, found: Coordinate) -> NoReturn:
-    name, missing = found.name, [d for d in found.dims if d not in x.dims]
+def _elsewhere(x: Traced, trace: Tracing, coordinate: Coordinate) -> NoReturn:
+    name, missing = coordinate.name, [d for d in coordinate.dims if d not in x.dims]
     for dim in missing:
         if dim in trace.scanned:
-            told = f"inside of a scan along {dim} a field has one level of it, and '{name}' varies along it."
-            raise refuse("V28", told, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).", at=here())
+            message = f"inside of a scan along {dim} a field has one level of it, and '{name}' varies along it."
+            raise refuse("V28", message, f"pass it as a field of its own: f(x, ti.coord(x, '{name}')).", at=here())
     between = partners(name, x.dims)
     help = f"ti.coord(x, '{between[0]}') lies between." if between else "take it of a field on its dims."
-    message = f"the coordinate '{name}' is on {found.dims}, and this field is on {x.type.dims}."
+    message = f"the coordinate '{name}' is on {coordinate.dims}, and this field is on {x.type.dims}."
     raise refuse("V37", message, help, at=here())
 
 
-def _field(trace: Tracing, found: Coordinate) -> Traced:
+def _field(trace: Tracing, coordinate: Coordinate) -> Traced:
     """A coordinate as a parameter of what is being traced."""
-    kind = found.type
+    kind = coordinate.type
     if kind is None:
-        calendar = calendar_of(np.ravel(found.value)[:1])
-        holds = f"{found.value.dtype}, which is no element type"
-        if calendar and found.value.dtype.kind == "O":
+        calendar = calendar_of(np.ravel(coordinate.value)[:1])
+        holds = f"{coordinate.value.dtype}, which is no element type"
+        if calendar and coordinate.value.dtype.kind == "O":
             holds = f"dates of the calendar {calendar}, which are no numbers"
-        hint = f'take it as numbers: ti.coord(x, "{found.name}", units="days since 2000-01-01").'
-        dates = found.value.dtype.kind == "m" or calendar
-        message = f"the coordinate '{found.name}' holds {holds}."
+        hint = f'take it as numbers: ti.coord(x, "{coordinate.name}", units="days since 2000-01-01").'
+        dates = coordinate.value.dtype.kind == "m" or calendar
+        message = f"the coordinate '{coordinate.name}' holds {holds}."
         raise refuse("V37", message, hint if dates else "pass an array of numbers.", at=here())
-    trace.named.update(found.dims.names)
-    which = found.name, found.index
+    trace.named.update(coordinate.dims.names)
+    which = coordinate.name, coordinate.index
     if which not in trace.fields:
-        variable = build.var(trace.fresh(_parameter(found.name)), kind)
+        variable = build.var(trace.fresh(_parameter(coordinate.name)), kind)
         trace.fields[which] = variable
-        if is_degrees(found.units):
+        if is_degrees(coordinate.units):
             trace.degrees.add(variable.name)
     return Traced(trace.fields[which])
 
@@ -162,25 +162,25 @@ def _parameter(name: str) -> str:
     return f"c_{word}" if not word.isidentifier() or word == "out" else word
 
 
-def _on(x: Traced, trace: Tracing, found: Coordinate) -> Traced:
+def _on(x: Traced, trace: Tracing, coordinate: Coordinate) -> Traced:
     """A coordinate on the points of a field: an index goes on beyond its ends, others along periodic dims."""
-    field = _field(trace, found)
-    own = found.name.partition(DATED)[0]
-    if found.dims.names == (own,):
-        needed = x.type.dims.get(own)
-        return field if needed is None else _reaching(field, trace, found, needed)
-    for dim, have in found.dims.items:
+    field = _field(trace, coordinate)
+    base = coordinate.name.partition(DATED)[0]
+    if coordinate.dims.names == (base,):
+        needed = x.type.dims.get(base)
+        return field if needed is None else _reaching(field, trace, coordinate, needed)
+    for dim, have in coordinate.dims.items:
         needed = x.type.dims[dim]
         if have.covers(needed):
             continue
         if _period(trace, dim) is None:
             warn(
-                f"'{own}' is known on {dim}{have}, and this field is on {dim}{needed}: what reads it beyond has no "
+                f"'{base}' is known on {dim}{have}, and this field is on {dim}{needed}: what reads it beyond has no "
                 "points there. Take it of the field without its halo, or extend it: "
-                f"ti.extend(ti.coord(x, '{own}'), ...)"
+                f"ti.extend(ti.coord(x, '{base}'), ...)"
             )
             continue
-        field = _going_round(field, trace, found, dim, needed)
+        field = _going_round(field, trace, coordinate, dim, needed)
     return field
 
 
@@ -237,22 +237,18 @@ def _round(field: Traced, dim: str, have: Interval, needed: Interval, by: Any) -
     return make("concat", *([moved[0], inner, *moved[1:]] if before else [inner, *moved]))
 
 
-def _reaching(field: Traced, trace: Tracing, found: Coordinate, needed: Interval) -> Traced:
+def _reaching(field: Traced, trace: Tracing, coordinate: Coordinate, needed: Interval) -> Traced:
     """An index on an interval at least."""
-    dim = found.dims.names[0]
-    have = found.dims[dim]
+    dim = coordinate.dims.names[0]
+    have = coordinate.dims[dim]
     if have.covers(needed):
         return field
     if (period := _period(trace, dim)) is not None:
-        return _round(field, dim, have, needed, signed_period(dim, period, found.round))
-    if not found.even:
-        message = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal"
-        raise refuse(
-            "V38",
-            f"{message}.",
-            f"a periodic boundary says how it goes on, ti.boundary.periodic(360.0); or extend '{dim}' too.",
-            at=here(),
-        )
+        return _round(field, dim, have, needed, signed_period(dim, period, coordinate.round))
+    if not coordinate.even:
+        message = f"'{dim}' is known on {dim}{have}, this field is on {dim}{needed}, and its steps are not equal."
+        hint = f"a periodic boundary says how it goes on, ti.boundary.periodic(360.0); or extend '{dim}' too."
+        raise refuse("V38", message, hint, at=here())
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
     return extend(field, {dim: (before, after)}, extrapolate())
 

@@ -51,8 +51,8 @@ def auxiliary_of(whole: Any) -> frozenset[str]:
 
 def auxiliary_names(variables: Iterable[Any]) -> frozenset[str]:
     """The names in the attributes of variables by which these name others."""
-    told = [{**v.encoding, **v.attrs}.get(key) for v in variables for key in AUXILIARY_ATTRIBUTES]
-    return frozenset(word for text in told if isinstance(text, str) for word in text.replace(":", " ").split())
+    texts = [{**v.encoding, **v.attrs}.get(key) for v in variables for key in AUXILIARY_ATTRIBUTES]
+    return frozenset(word for text in texts if isinstance(text, str) for word in text.replace(":", " ").split())
 
 
 def is_whole(value: Any) -> bool:
@@ -85,16 +85,16 @@ def over_variables(
     kept: dict[str, Any] = {}
     auxiliary = auxiliary_of(bound[first])
     for variable in variables:
-        given = {n: wholes[n][variable] if n in wholes else v for n, v in bound.items()}
+        arguments = {n: wholes[n][variable] if n in wholes else v for n, v in bound.items()}
         if variable in auxiliary or any(_lacks(wholes[n][variable], named) for n in wholes):
             kept[variable] = wholes[first][variable]
             continue
-        own = inspect.BoundArguments(signature, OrderedDict(given))
+        by_place = inspect.BoundArguments(signature, OrderedDict(arguments))
         try:
-            results[variable] = call(*own.args, **own.kwargs)
-        except DiagnosticError as found:
+            results[variable] = call(*by_place.args, **by_place.kwargs)
+        except DiagnosticError as error:
             note = f"this is the variable '{variable}' of the Dataset."
-            raise DiagnosticError([replace(d, notes=(*d.notes, note)) for d in found.diagnostics]) from None
+            raise DiagnosticError([replace(d, notes=(*d.notes, note)) for d in error.diagnostics]) from None
     if not results:
         dims = " and ".join(sorted(named))
         raise refuse("V39", f"no variable of '{first}' has {dims}, which '{name}' names.", "rename the dims.")
@@ -141,12 +141,12 @@ def _together(whole: Any, results: Mapping[str, Any], kept: Mapping[str, Any]) -
     order = list(members_of_whole(whole))
     import xarray as xr
 
-    found = xr.Dataset({n: r.rename(n) for n, r in results.items()})
+    dataset = xr.Dataset({n: r.rename(n) for n, r in results.items()})
     for variable, array in kept.items():
-        found[variable] = cut_to(variable, array, found)
-    rest = {n: c for n, c in whole.coords.items() if n not in found.coords and not set(c.dims) & set(found.dims)}
+        dataset[variable] = cut_to(variable, array, dataset)
+    rest = {n: c for n, c in whole.coords.items() if n not in dataset.coords and not set(c.dims) & set(dataset.dims)}
     attrs: dict[str, Any] = {} if xarray_option("keep_attrs", "default") is False else whole.attrs
-    ordered: Any = found[order]
+    ordered: Any = dataset[order]
     return ordered.assign_coords(rest).assign_attrs(attrs)
 
 

@@ -126,8 +126,8 @@ def _folded(
     if op == "plus" and element.is_integer and element.bits < 32:
         message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
         raise refuse("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).", at=here())
-    given = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
-    names = list(dict.fromkeys(map(str, given)))
+    along = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
+    names = list(dict.fromkeys(map(str, along)))
     for each in names:
         if each not in value.dims:
             has = ", ".join(value.dims) or "none"
@@ -138,10 +138,10 @@ def _folded(
             raise refuse("V17", message, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.", at=here())
     current().named.update(names)
 
-    def folded(made: Expr) -> Expr:
+    def folded(total: Expr) -> Expr:
         for each in names:
-            made = _reduced(made, each, op, init(element))
-        return made
+            total = _reduced(total, each, op, init(element))
+        return total
 
     return assignable(_summed_wide(value, op, folded))
 

@@ -74,7 +74,8 @@ class FieldOffset(Shifting):
 
     def __getitem__(self, index: int) -> Any:
         if not isinstance(index, numbers.Integral):
-            message = f"which of {self.value} is meant is a whole number, and this is {_called(index)}."
+            kind = "a field" if isinstance(index, Traced) else f"of type {type(index).__name__}"
+            message = f"which of {self.value} is meant is a whole number, and this is {kind}."
             help = f"write f({self.value}[1]); an argument of an operator is a field also where it is a number."
             raise refuse("V10", message, help, at=here())
         return Offset(self.source, int(index)) if self.is_cartesian else Slot(self, int(index))
@@ -98,10 +99,6 @@ class FieldOffset(Shifting):
             trace.names.add(self.value)
             trace.tables[self.value] = build.var(self.value, table_type(self, provided))
         return Traced(trace.tables[self.value])
-
-
-def _called(value: Any) -> str:
-    return "a field" if isinstance(value, Traced) else f"of type {type(value).__name__}"
 
 
 def table_type(offset: FieldOffset, table: Any) -> TensorType:
@@ -134,8 +131,8 @@ def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
         message = "the distance of as_offset is a field of integers."
         raise refuse("V10", message, f"for a number write f({dimension} + 1).", at=here())
     if not (isinstance(distance.element, Scalar) and distance.element.is_integer):
-        told = f"the distance of as_offset is a field of integers, and this is {distance.element}."
-        raise refuse("V10", told, "convert it: ti.astype(x, ti.int32).", at=here())
+        message = f"the distance of as_offset is a field of integers, and this is {distance.element}."
+        raise refuse("V10", message, "convert it: ti.astype(x, ti.int32).", at=here())
     return Dynamic(dimension, distance)
 
 
@@ -169,13 +166,13 @@ def astype(x: Value, element: Scalar) -> Value:
     On the dims and intervals of `x`; of tuples, member by member. Units: those of `x`. Raises V14 for what is no
     element type.
     """
-    given: Any = x
+    value: Any = x
     # users who check no types give those of NumPy
     if not isinstance(element, Scalar):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise refuse("V14", f"{element!r} is no element type.", "write ti.astype(x, ti.float32).", at=here())
-    if is_tuple(given):
-        return cast("Value", tuple(astype(member, element) for member in given))
-    return cast("Value", assignable(build.call("cast", wrap(given).expr, static=(element,), span=here())))
+    if is_tuple(value):
+        return cast("Value", tuple(astype(member, element) for member in value))
+    return cast("Value", assignable(build.call("cast", wrap(value).expr, static=(element,), span=here())))
 
 
 def broadcast(x: Value, dims: Sequence[Dimension | str] | Places) -> Value:

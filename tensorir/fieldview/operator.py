@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, overload
 
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import is_tuple, kind_of, with_narrow_hint
-from tensorir.binding.coordinates import Coordinates, stated
+from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
-from tensorir.binding.quantities import in_degrees, with_pint, without_pint
 from tensorir.binding.repeated import call_key
+from tensorir.binding.results import stated
+from tensorir.binding.units import with_pint, without_pint
 from tensorir.fieldview.array_types import Array, FieldType, Named, Places, Plain, Result
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_of_whole, over_variables
@@ -31,6 +33,17 @@ from tensorir.fieldview.plans import (
     trace_key,
 )
 from tensorir.fieldview.recorder import domain_of, recording
+from tensorir.fieldview.results import (
+    at_path,
+    check_region,
+    gathered,
+    members_of,
+    nest,
+    on_common_dims,
+    output_of,
+    placed_result,
+    spread,
+)
 from tensorir.fieldview.signature import (
     annotations_of,
     argument_type,
@@ -40,31 +53,9 @@ from tensorir.fieldview.signature import (
     structure,
     symbol,
 )
-from tensorir.fieldview.trace import (
-    Assigned,
-    Tracing,
-    current,
-    named,
-    refuse_beyond,
-    tracing,
-)
-from tensorir.fieldview.traced import (
-    Traced,
-    assignable,
-    at_path,
-    check_region,
-    foreign,
-    gathered,
-    members_of,
-    nest,
-    number_as,
-    on_common_dims,
-    output_of,
-    placed_result,
-    spread,
-    tuple_of,
-    wrap,
-)
+from tensorir.fieldview.taken_types import refuse_beyond
+from tensorir.fieldview.trace import Assigned, Tracing, current, named, tracing
+from tensorir.fieldview.traced import Traced, assignable, foreign, number_as, tuple_of, wrap
 from tensorir.integers.dims import Dims
 from tensorir.ir import build
 from tensorir.ir.dimensions import Dimension
@@ -121,58 +112,38 @@ class FieldOperator(Displayed, Generic[Result]):
 
     @overload
     def __call__(
-        self: FieldOperator[Field],
-        *args: Array | Plain | tuple[Array | Plain, ...],
-        out: object = None,
-        domain: Places | None = None,
-        offset_provider: Mapping[str, Any] | None = None,
+        self: FieldOperator[Field], *args: Array | Plain | tuple[Array | Plain, ...], out: object = None,
+        domain: Places | None = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Array | Plain | tuple[Array | Plain, ...],
-    ) -> Array: ...
+    ) -> Array: ...  # fmt: skip
     @overload
     def __call__(
-        self: FieldOperator[tuple[Field, Field]],
-        *args: Array | Plain | tuple[Array | Plain, ...],
-        out: object = None,
-        domain: Places | None = None,
-        offset_provider: Mapping[str, Any] | None = None,
+        self: FieldOperator[tuple[Field, Field]], *args: Array | Plain | tuple[Array | Plain, ...], out: object = None,
+        domain: Places | None = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Array | Plain | tuple[Array | Plain, ...],
-    ) -> tuple[Array, Array]: ...
+    ) -> tuple[Array, Array]: ...  # fmt: skip
     @overload
     def __call__(
-        self: FieldOperator[tuple[Field, Field, Field]],
-        *args: Array | Plain | tuple[Array | Plain, ...],
-        out: object = None,
-        domain: Places | None = None,
-        offset_provider: Mapping[str, Any] | None = None,
+        self: FieldOperator[tuple[Field, Field, Field]], *args: Array | Plain | tuple[Array | Plain, ...],
+        out: object = None, domain: Places | None = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Array | Plain | tuple[Array | Plain, ...],
-    ) -> tuple[Array, Array, Array]: ...
+    ) -> tuple[Array, Array, Array]: ...  # fmt: skip
     @overload
     def __call__(
-        self: FieldOperator[tuple[Field, ...]],
-        *args: Array | Plain | tuple[Array | Plain, ...],
-        out: object = None,
-        domain: Places | None = None,
-        offset_provider: Mapping[str, Any] | None = None,
+        self: FieldOperator[tuple[Field, ...]], *args: Array | Plain | tuple[Array | Plain, ...], out: object = None,
+        domain: Places | None = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Array | Plain | tuple[Array | Plain, ...],
-    ) -> tuple[Array, ...]: ...
+    ) -> tuple[Array, ...]: ...  # fmt: skip
     @overload
     def __call__(
-        self,
-        *args: object,
-        out: object = None,
-        domain: Places | None = None,
-        offset_provider: Mapping[str, Any] | None = None,
-        **more: object,
-    ) -> Any: ...
+        self, *args: object, out: object = None, domain: Places | None = None,
+        offset_provider: Mapping[str, Any] | None = None, **more: object,
+    ) -> Any: ...  # fmt: skip
     @located
     def __call__(
-        self,
-        *args: Any,
-        out: Any = None,
-        domain: Any = None,
-        offset_provider: Mapping[str, Any] | None = None,
+        self, *args: Any, out: Any = None, domain: Any = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Any,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         arguments, key, looked = dict[int | str, Any](), None, len(self.looked)
         if out is None and domain is None and not offset_provider:
             arguments = {**dict(enumerate(args)), **more}
@@ -199,16 +170,12 @@ class FieldOperator(Displayed, Generic[Result]):
             return self.over_variables(bound, functools.partial(self, **options), provided(offset_provider))
         provider = provided(offset_provider)
         plan = self._plan(bound, out, domain, provider)
-        values = self.values(plan, bound)
-        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
+        values = self.values(plan, bound, provider)
         if out is not None:
             values.update(spread(plan.results, out, "out"))
-        if plan.compiled is None:
-            from tensorir.backends import compile
-
-            if out is None:
-                _refuse_ambiguous(self.name, plan, values)
-            plan.compiled = compile(plan.program)
+        if plan.compiled is None and out is None:
+            _refuse_ambiguous(self.name, plan, values)
+        plan.compile()
         result = plan.run(values)
         if len(self.looked) > looked:  # then numbers of these coordinates decide, too
             key = call_key(arguments, names_read(self.looked))
@@ -246,8 +213,7 @@ class FieldOperator(Displayed, Generic[Result]):
             return self.inline(bound)
         provider = provided(offset_provider)
         plan = self._plan(bound, None, None, provider)
-        values = self.values(plan, bound)
-        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
+        values = self.values(plan, bound, provider)
         with stated(plan.periods, plan.turns):
             return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
 
@@ -289,8 +255,7 @@ class FieldOperator(Displayed, Generic[Result]):
         bound = self.bound(args, more)
         provider = provided(offset_provider)
         plan = self._plan(bound, None, None, provider)
-        values = self.values(plan, bound)
-        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
+        values = self.values(plan, bound, provider)
         return compile(plan.program).inspect(**values).placed(plan.places)
 
     # Tracing
@@ -305,10 +270,10 @@ class FieldOperator(Displayed, Generic[Result]):
             needed = [n for n, p in parameters.items() if p.default is p.empty and n not in more]
             if len(needed) > 1:
                 variables = {**coordinates_of_whole(args[0]), **members_of_whole(args[0])}
-                given = {n: variables[n] for n in parameters if n in variables}
+                taken = {n: variables[n] for n in parameters if n in variables}
                 first, *rest = needed
-                whole = {first: args[0]} if first not in given and all(n in given for n in rest) else {}
-                args, more = (), {**whole, **given, **more}
+                whole = {first: args[0]} if first not in taken and all(n in taken for n in rest) else {}
+                args, more = (), {**whole, **taken, **more}
         return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
@@ -325,8 +290,8 @@ class FieldOperator(Displayed, Generic[Result]):
                 self.plans, self.looked, key, coordinates,
                 lambda: self._trace(bound, types, out, region, provider, place, coordinates),
             )  # fmt: skip
-        except DiagnosticError as found:
-            raise with_narrow_hint(found, bound.values()) from None
+        except DiagnosticError as error:
+            raise with_narrow_hint(error, bound.values()) from None
 
     def _trace(
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
@@ -334,21 +299,21 @@ class FieldOperator(Displayed, Generic[Result]):
     ) -> Plan:  # fmt: skip
         with tracing(dict(provider), coordinates) as trace:
             params: list[Var] = []
-            given: dict[str, Any] = {}
+            symbols: dict[str, Any] = {}
             for name, value in bound.items():
                 kind = types[name]
                 if kind is None:
                     annotation = self.annotations.get(name)
-                    given[name] = _opened(name, value, annotation, params, trace, f"'{self.name}'", place)
+                    symbols[name] = _opened(name, value, annotation, params, trace, f"'{self.name}'", place)
                 else:
-                    variable, given[name] = symbol(trace.fresh(parameter_name(name)), kind, value)
+                    variable, symbols[name] = symbol(trace.fresh(parameter_name(name)), kind, value)
                     params.append(variable)
             try:
-                result = applied(self.body, self.signature, given)
+                result = applied(self.body, self.signature, symbols)
             except (TypeError, ValueError) as problem:
-                if (told := foreign(problem)) is None:
+                if (error := foreign(problem)) is None:
                     raise
-                raise told from None
+                raise error from None
             values = members_of(self._result(result))
             kinds = [placed_result(at_path(out, path), v.type, region, place) for path, v in values.items()]
             if region is not None:
@@ -383,8 +348,8 @@ class FieldOperator(Displayed, Generic[Result]):
             )  # fmt: skip
         return value
 
-    def values(self, plan: Plan, bound: Mapping[str, Any]) -> dict[str, Any]:
-        """The fencil's parameters from the operator's arguments."""
+    def values(self, plan: Plan, bound: Mapping[str, Any], provider: Mapping[str, Any] = NO_TABLES) -> dict[str, Any]:
+        """The fencil's parameters from the operator's arguments and tables."""
         names = {p.name for p in plan.fencil.params}
         values: dict[str, Any] = {}
         for argument, value in bound.items():
@@ -392,6 +357,7 @@ class FieldOperator(Displayed, Generic[Result]):
             values.update({name: value} if name in names else {n: v for n, v in _leaves(name, value) if n in names})
         refuse_beyond(plan.taken, values)
         values.update(Coordinates(bound).values(plan.coordinates))
+        values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
         return values
 
 
@@ -406,17 +372,17 @@ def bound_arguments(
         hint = did_you_mean(unknown[0], signature.parameters) if unknown else f"it is {name}{signature}."
         raise refuse("V19", f"'{name}' is called wrongly: {problem}.", hint) from None
     bound.apply_defaults()
-    found = dict(bound.arguments)
+    arguments = dict(bound.arguments)
     for further in [p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD]:
-        found.update(found.pop(further))
-    return found
+        arguments.update(arguments.pop(further))
+    return arguments
 
 
 def applied(function: Callable[..., Any], signature: inspect.Signature, values: Mapping[str, Any]) -> Any:
     """A function of arguments by name, each where it stands in the signature; of `*more` there is the tuple."""
     further = {n: v for n, v in values.items() if n not in signature.parameters}
-    own = inspect.BoundArguments(signature, OrderedDict((n, v) for n, v in values.items() if n not in further))
-    return function(*own.args, **own.kwargs, **further)
+    call = inspect.BoundArguments(signature, OrderedDict((n, v) for n, v in values.items() if n not in further))
+    return function(*call.args, **call.kwargs, **further)
 
 
 def _is_traced(value: Any) -> bool:
@@ -440,14 +406,15 @@ def _opened(
     if not is_tuple(value):
         return value
     members: list[Any] = []
-    for k, (member, own) in enumerate(zip(value, members_of_annotation(annotation, len(value)), strict=True)):
-        kind = argument_type(f"{name}[{k}]", member, own, where, place)
+    annotations = members_of_annotation(annotation, len(value))
+    for k, (member, declared) in enumerate(zip(value, annotations, strict=True)):
+        kind = argument_type(f"{name}[{k}]", member, declared, where, place)
         if kind is None:
-            members.append(_opened(f"{name}_{k}", member, own, params, trace, where, place))
+            members.append(_opened(f"{name}_{k}", member, declared, params, trace, where, place))
         else:
-            variable, made = symbol(trace.fresh(f"{name}_{k}"), kind, member)
+            variable, stand_in = symbol(trace.fresh(f"{name}_{k}"), kind, member)
             params.append(variable)
-            members.append(made)
+            members.append(stand_in)
     return like(value, tuple(members))
 
 
@@ -465,10 +432,10 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
     arguments = [p for p in plan.fencil.params if p.name in values and p.name not in plan.tables]
     if any(kind_of(values[p.name]) in ("xarray", "field") for p in arguments):
         return
-    given = [p.type.dims for p in arguments]
+    dims = [p.type.dims for p in arguments]
     for output in plan.fencil.outputs:
         for dim, interval in output.type.dims.items:
-            having = [d[dim] for d in given if dim in d]
+            having = [d[dim] for d in dims if dim in d]
             wider = plan.shape is not None and bool(having) and all(i.start > interval.start for i in having)
             same = next((i for i in having if len(i) == len(interval)), having[0] if wider else interval)
             if same.start != interval.start:
@@ -585,8 +552,8 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
         fields = signature.replace(parameters=list(signature.parameters.values())[1:])
 
         def body(*args: Any, **more: Any) -> Any:
-            given = bound_arguments(function.__name__, fields, args, more)
-            return _scanned(function, signature, str(axis), forward, init, given)
+            arguments = bound_arguments(function.__name__, fields, args, more)
+            return _scanned(function, signature, str(axis), forward, init, arguments)
 
         operator: FieldOperator[Any] = FieldOperator(function, body, scan=(axis, forward, init))
         operator.signature = fields
@@ -618,12 +585,12 @@ def _scanned(
     place = TensorType(start.element, bcast([a.type.dims.without(axis) for a in args.values()]))
     state_variable = build.var(trace.fresh(state), place)
     variables = {n: build.var(trace.fresh(n), a.type.on(a.type.dims.without(axis))) for n, a in args.items()}
-    given = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
+    at_level = {n: like(fields[n], tuple_of(Traced(v, args[n].weak))) for n, v in variables.items()}
     trace.numbers.update({v: args[n].expr for n, v in variables.items() if args[n].weak})
     arrays = {id(v): known[1] for n, v in variables.items() if (known := trace.arguments.get(id(args[n].expr)))}
     trace.arguments.update({id(v): (v, arrays[id(v)]) for v in variables.values() if id(v) in arrays})
     trace.scanned.append(axis)
-    result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **given})
+    result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **at_level})
     trace.scanned.pop()
     if result is None:
         raise at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")

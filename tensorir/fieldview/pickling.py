@@ -42,9 +42,9 @@ def _at_name(module: str, name: str) -> Any:
 
 def _loaded(make: Callable[..., Any], data: bytes) -> Any:
     function, options = pickle.loads(data)
-    own = _at_name(function.__module__, function.__qualname__)
-    code = getattr(getattr(own, "function", None), "__code__", None)
-    return own if code == function.__code__ else _restored(make, function, options)
+    known = _at_name(function.__module__, function.__qualname__)
+    code = getattr(getattr(known, "function", None), "__code__", None)
+    return known if code == function.__code__ else _restored(make, function, options)
 
 
 def _restored(make: Callable[..., Any], function: Any, options: tuple[Any, ...]) -> Any:

@@ -13,21 +13,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from tensorir.binding.angles import taken_in_degrees
 from tensorir.binding.arrays import is_tuple, type_of_named
 from tensorir.binding.calls import bind, nested
-from tensorir.binding.coordinates import AROUND, PERIODS, TURNS, Coordinates, stated
+from tensorir.binding.coordinates import AROUND, Coordinates
 from tensorir.binding.labels import DATED
 from tensorir.binding.repeated import attributes_of
+from tensorir.binding.results import PERIODS, TURNS, stated
 from tensorir.fieldview.closure_fingerprint import closure_fingerprint
+from tensorir.fieldview.results import gathered
 from tensorir.fieldview.signature import restored
-from tensorir.fieldview.trace import TakenType, Tracing, check_dims, places, refuse_beyond, refuse_degrees
-from tensorir.fieldview.traced import gathered
+from tensorir.fieldview.taken_types import TakenType, refuse_beyond
+from tensorir.fieldview.trace import Tracing, places
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.nodes import Closure, Fencil, Var
-from tensorir.ir.staggering import halves
+from tensorir.ir.staggering import halves, partners
 from tensorir.ir.types import TensorType
-from tensorir.runtime.errors import Span
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, refuse
+from tensorir.runtime.locations import warn
 from tensorir.runtime.memory import RecentCache
 
 NO_TABLES: Mapping[str, Any] = MappingProxyType({})
@@ -66,8 +70,8 @@ class Plan:
         results: Any = None,
     ) -> Plan:  # fmt: skip
         """The plan of a trace that is over; raises V36 for angles in degrees, V40 for dims that no argument has."""
-        refuse_degrees(closures, trace.degrees)
-        check_dims(name, params, trace)
+        _refuse_degrees(closures, trace.degrees)
+        _check_dims(name, params, trace)
         constants = dict(trace.constants.values())
         fencil = build.fencil(
             name, [*params, *trace.tables.values(), *trace.fields.values(), *constants], closures
@@ -87,12 +91,64 @@ class Plan:
         values = {name: nested(self.fencil[name].type.element, arrays) for name, arrays in self.constants.items()}
         return bind(self.fencil, values)
 
+    def compile(self) -> Any:
+        """The program as `ti.compile` makes it, once."""
+        if self.compiled is None:
+            from tensorir.backends import compile
+
+            self.compiled = compile(self.program)
+        return self.compiled
+
     def run(self, values: Mapping[str, Any]) -> Any:
         """The results for values of the fencil's parameters, in the form in which the function returns them."""
         if not (self.periods or PERIODS.get(None) or TURNS.get(None)):
             return restored(self.shape, gathered(self.results, self.compiled(**values)))
         with stated(self.periods, self.turns):
             return restored(self.shape, gathered(self.results, self.compiled(**values)))
+
+
+def _refuse_degrees(closures: Sequence[Closure], params: set[str]) -> None:
+    """Raise V36 for angles that DataArrays say are in degrees, at the lines where functions of angles take them."""
+    calls = taken_in_degrees(closures, params) if params else []
+    hint = 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").'
+    if calls:
+        message = "takes radians, and this is in degrees, as the units of an argument say."
+        raise DiagnosticError([Diagnostic("V36", f"{call.op} {message}", call.span, help=hint) for call, _ in calls])
+
+
+def _check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
+    """Raise V40 where an operator shifts along dims that no argument has, and the arguments have others alone.
+
+    A field does not vary along a dim that it lacks, and a shift along it is the field: of arrays on latitude and
+    longitude an operator on I and J would give differences of 0. Where the arguments have some of its dims this is a
+    warning: a field may be constant along the others.
+    """
+    have = dict.fromkeys(d for p in params for d in p.type.dims.names)
+    missing = [d for d in trace.missed if d not in have and not partners(d, have)]
+    others = [d for d in have if d not in trace.named and not partners(d, trace.named)]
+    if not missing or not others:
+        return
+    message = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
+    if len(others) == len(have):
+        pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
+        raise refuse("V40", message, f"call them so: x.rename({pairs}).", at=trace.missed[missing[0]])
+    warn(f"{message} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
+
+
+def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
+    """Dims of arrays that may be those of an operator: of like names, and otherwise the last ones, in order.
+
+    >>> _renamed(["time", "latitude", "longitude"], ["lon", "lat"]), _renamed(["time", "y", "x"], ["I", "J"])
+    ([('longitude', 'lon'), ('latitude', 'lat')], [('y', 'I'), ('x', 'J')])
+    """
+    alike = {
+        b: next((a for a in have if a.lower().startswith(b.lower()) or b.lower().startswith(a.lower())), None)
+        for b in wanted
+    }
+    left = [a for a in have if a not in alike.values()]
+    rest = [b for b in wanted if alike[b] is None]
+    others = dict(zip(rest, left[-len(rest) :] if rest else [], strict=False))
+    return [(a, b) for b in wanted if (a := alike[b] or others.get(b)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +176,12 @@ class RepeatedPlan:
         names = list(signature.parameters)
         places = {n if isinstance(n, str) else names[n]: n for n in arguments}
         taken = {p.name for p in plan.fencil.params}
-        params = {own: n for n in bound if (own := parameter_name(n)) in taken}
+        params = {p: n for n in bound if (p := parameter_name(n)) in taken}
         coordinates: list[tuple[str, int | str, Any]] = []
         for param, one in Coordinates(bound).taken(plan.coordinates).items():
-            having = (n for n, a in arguments.items() if _has(a, one.name, one.value))
+            # the argument is the one whose coordinate of this name was taken
+            named = ((n, a._coords) for n, a in arguments.items() if one.name in getattr(a, "_coords", ()))
+            having = (n for n, coordinates_of in named if coordinates_of[one.name] is one.value.variable)
             if (owner := next(having, None)) is None:
                 return None
             coordinates.append((param, owner, one.name))
@@ -145,11 +203,6 @@ class RepeatedPlan:
 def parameter_name(argument: str) -> str:
     """The parameter of the program that takes an argument: `out` is what a result is called there."""
     return "out_" if argument == "out" else argument
-
-
-def _has(array: Any, name: str, value: Any) -> bool:
-    """True if an array is the one whose coordinate of a name was taken."""
-    return name in getattr(array, "_coords", ()) and array._coords[name] is value.variable
 
 
 def names_read(looked: set[str]) -> set[str]:
@@ -175,9 +228,9 @@ def trace_key(
     placed: Mapping[int, Dims],
 ) -> Any:  # fmt: skip
     """The key of a trace: types with the order of their axes, values of Python, and the function's reads."""
-    own = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
+    dims = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
     where = tuple([(d, d.names) for d in placed.values()])
-    return own, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
+    return dims, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
 
 
 def key_of(value: Any, placed: Mapping[int, Dims] | None = None) -> Any:

@@ -9,16 +9,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
-from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import Array, Plain
 from tensorir.fieldview.operator import applied, bound_arguments, provided, table_value
 from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.plans import Plan, key_of, planned, trace_key
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
-from tensorir.fieldview.trace import Tracing, refuse_beyond, tracing
+from tensorir.fieldview.taken_types import refuse_beyond
+from tensorir.fieldview.trace import tracing
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import TensorType
 from tensorir.runtime.errors import Displayed, refuse
@@ -65,7 +66,7 @@ class Program(Displayed):
     ) -> dict[str, Any]: ...
     @located
     def __call__(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-        return self.on(_compiled, args, more, offset_provider)
+        return self.on(Plan.compile, args, more, offset_provider)
 
     def on(
         self, run: Callable[[Plan], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
@@ -132,36 +133,20 @@ class Program(Displayed):
         coordinates: Coordinates,
     ) -> Plan:  # fmt: skip
         with recorded() as recorder, tracing(dict(provider), coordinates) as trace:
-            params, given = _symbols(bound, types, trace)
-            applied(self.function, self.signature, given)
+            params: list[Var] = []
+            symbols: dict[str, Any] = {}
+            for name, value in bound.items():
+                if (kind := types[name]) is None:
+                    symbols[name] = value
+                    continue
+                trace.names.add(name)
+                variable, symbols[name] = symbol(name, kind, value)
+                params.append(variable)
+            applied(self.function, self.signature, symbols)
             if not recorder.closures:
                 message = f"'{self.name}' writes nothing."
                 raise refuse("V26", message, "call an operator with out=.", at=of_function(self.function))
             return Plan.of(self.name, params, recorder.closures, trace)
-
-
-def _compiled(plan: Plan) -> Any:
-    if plan.compiled is None:
-        from tensorir.backends import compile
-
-        plan.compiled = compile(plan.program)
-    return plan.compiled
-
-
-def _symbols(
-    bound: Mapping[str, Any], types: Mapping[str, TensorType | None], trace: Tracing
-) -> tuple[list[Var], dict[str, Any]]:
-    params: list[Var] = []
-    given: dict[str, Any] = {}
-    for name, value in bound.items():
-        kind = types[name]
-        if kind is None:
-            given[name] = value
-            continue
-        trace.names.add(name)
-        variable, given[name] = symbol(name, kind, value)
-        params.append(variable)
-    return params, given
 
 
 @overload

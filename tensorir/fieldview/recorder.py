@@ -82,17 +82,17 @@ def recorded() -> Generator[Recorder]:
 
 def domain_of(domain: Any) -> Dims:
     """The intervals that a caller wrote; raises V22 for what is none."""
-    found: dict[str, Interval] = {}
+    intervals: dict[str, Interval] = {}
     try:
         for dim, i in dict(domain).items():
             start, stop = (i.start, i.stop) if isinstance(i, Interval) else i
-            found[str(dim)] = Interval(int(start), int(stop))
+            intervals[str(dim)] = Interval(int(start), int(stop))
     except (TypeError, ValueError):
         raise refuse("V22", "a domain is intervals by dim.", "write domain={I: (1, 9), J: (0, 5)}.") from None
-    for dim, i in found.items():
+    for dim, i in intervals.items():
         if i.stop < i.start:
             raise refuse("V22", f"the domain {dim}{i} stops before it starts.", "an interval is (start, stop).")
-    return Dims.of(found)
+    return Dims.of(intervals)
 
 
 def called(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,15 +146,15 @@ def _argument(param: Var, value: Traced, owner: str) -> Expr:
         value = number_as(value, kind.element)
     have, need = value.type.dims, kind.dims
     if value.element != kind.element:
-        told = f"'{param.name}' of '{owner}' needs {kind.element}, and this is {value.element}."
-        raise refuse("A02", told, f"convert it: ti.astype({param.name}, ti.{kind.element}).", at=here())
+        message = f"'{param.name}' of '{owner}' needs {kind.element}, and this is {value.element}."
+        raise refuse("A02", message, f"convert it: ti.astype({param.name}, ti.{kind.element}).", at=here())
     if set(have.names) != set(need.names):
         message = f"'{param.name}' of '{owner}' is a tensor on {need}, and this is one on {have}."
         raise refuse("A05", message, "broadcast it.", at=here())
     for name, interval in need.items:
         if not have[name].covers(interval):
-            told = f"'{param.name}' of '{owner}' needs {name}{interval}, and this has {name}{have[name]}."
-            raise refuse("A06", told, "give it the missing points: ti.extend adds a halo.", at=here())
+            message = f"'{param.name}' of '{owner}' needs {name}{interval}, and this has {name}{have[name]}."
+            raise refuse("A06", message, "give it the missing points: ti.extend adds a halo.", at=here())
     return coerced(value.expr, kind)
 
 

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from tensorir.binding.angles import in_degrees
 from tensorir.binding.arrays import fixed_shape, is_tuple, kind_of, narrow_hint, refuse_packed, type_of_named
-from tensorir.binding.quantities import in_degrees
 from tensorir.fieldview.array_types import FieldType
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Traced, tuple_of
@@ -62,19 +62,23 @@ def argument_type(
         if any(t.dims != types[0].dims for t in types):
             return None
         return TensorType(TupleElement(tuple(t.element for t in types)), types[0].dims)
-    found = type_of_named(value, placed)
-    if found is None and _is_number(value):
+    kind = type_of_named(value, placed)
+    if kind is None and _is_number(value):
         return _number(value, annotation)
-    if found is None and hasattr(value, "shape") and hasattr(value, "dtype"):
-        found = _bare(name, value, annotation, where)
+    if kind is None and hasattr(value, "shape") and hasattr(value, "dtype"):
+        kind = _bare(name, value, annotation, where)
     if hasattr(value, "data_vars"):
         raise refuse("V12", f"'{name}' of {where} is a Dataset.", f"pass one of its variables: {name}=dataset['name'].")
-    if found is not None and isinstance(annotation, Scalar) and found.element != annotation:
+    if kind is not None and isinstance(annotation, Scalar) and kind.element != annotation:
         hint = narrow_hint(value, annotation) or f"convert it, {name}.astype('{annotation}'), or change the annotation."
-        raise refuse("V13", f"'{name}' of {where} is annotated {annotation}, and this is {found.element}.", hint)
-    if found is not None and isinstance(annotation, FieldType):
-        _check(name, found, annotation, where, narrow_hint(value, annotation.element))
-    return found
+        raise refuse("V13", f"'{name}' of {where} is annotated {annotation}, and this is {kind.element}.", hint)
+    if kind is None or not isinstance(annotation, FieldType):
+        return kind
+    if set(kind.dims.names) != set(annotation.dims) or kind.element != annotation.element:
+        message = f"'{name}' of {where} is annotated {annotation}, and this is {kind}."
+        hint = narrow_hint(value, annotation.element) or "pass such a field, or change the annotation."
+        raise refuse("V13", message, hint)
+    return kind
 
 
 def members_of_annotation(annotation: Any, count: int) -> tuple[Any, ...]:
@@ -137,34 +141,28 @@ def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
     return TensorType(element, Dims(tuple((d, Interval(0, n)) for d, n in extents)))
 
 
-def _check(name: str, found: TensorType, annotation: FieldType, where: str, hint: str) -> None:
-    if set(found.dims.names) != set(annotation.dims) or found.element != annotation.element:
-        message = f"'{name}' of {where} is annotated {annotation}, and this is {found}."
-        raise refuse("V13", message, hint or "pass such a field, or change the annotation.")
-
-
 def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
     """The parameter for an argument, and what the function gets for it."""
     variable = Var(name, kind)
-    made = tuple_of(Traced(variable))
+    stand_in = tuple_of(Traced(variable))
     current().degrees.update(in_degrees(name, value))
-    current().arguments.update(_stands_for(made, value))
-    return variable, like(value, _weakened(value, made))
+    current().arguments.update(_stands_for(stand_in, value))
+    return variable, like(value, _weakened(value, stand_in))
 
 
-def _stands_for(made: Any, value: Any) -> dict[int, tuple[Expr, Any]]:
+def _stands_for(stand_in: Any, value: Any) -> dict[int, tuple[Expr, Any]]:
     """The arrays of an argument by the identity of the expressions that stand for them."""
-    if not is_tuple(made):
-        return {id(made.expr): (made.expr, value)}
-    members = zip(made, value if is_tuple(value) else [value] * len(made), strict=True)
+    if not is_tuple(stand_in):
+        return {id(stand_in.expr): (stand_in.expr, value)}
+    members = zip(stand_in, value if is_tuple(value) else [value] * len(stand_in), strict=True)
     return {at: pair for m, v in members for at, pair in _stands_for(m, v).items()}
 
 
-def _weakened(value: Any, made: Any) -> Any:
+def _weakened(value: Any, stand_in: Any) -> Any:
     """The element type that a number of Python takes of the operands that it meets, in a tuple of numbers, too."""
-    if is_tuple(made):
-        return tuple(map(_weakened, value, made)) if is_tuple(value) else made
-    return Traced(made.expr, _is_number(value))
+    if is_tuple(stand_in):
+        return tuple(map(_weakened, value, stand_in)) if is_tuple(value) else stand_in
+    return Traced(stand_in.expr, _is_number(value))
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,6 @@
-"""A trace under way: what has been named, where the user's Python is, numbers that take a field's type.
+"""A trace under way: what an operator that is being traced has named, assigned and asked for.
 
-Names from the user's Python: what an operator assigns to a variable is printed, inspected and explained under it.
+What it assigns to a variable is printed, inspected and explained under the name of that.
 
 >>> from tensorir.ir.dimensions import dims
 >>> from tensorir.ir.types import tensor
@@ -14,21 +14,6 @@ Names from the user's Python: what an operator assigns to a variable is printed,
 curvature(out: tensor<float, I[1:8]>, f: tensor<float, I[0:9]>) {
   out ← let rise = ⟪I, 1⟫(f) - f; rise - ⟪I, -1⟫(rise);
 }
-
-Numbers of Python that take the element type of a field: whether the type holds them is seen at every call.
-
-While an operator is traced a number that is passed to it stands for itself alone, and what it meets says its type. Here
-is what was computed of such numbers, with the type that it took; a call computes it of its own numbers, in Python's
-arithmetic, and refuses what would wrap or become infinite.
-
->>> from tensorir.ir.build import call, var
->>> from tensorir.ir.types import INT32, SCALARS, TensorType
->>> k = var("k", TensorType(INT32))
->>> refuse_beyond([TakenType(call("plus", k, k), SCALARS["int8"])], {"k": 60})
->>> refuse_beyond([TakenType(call("plus", k, k), SCALARS["int8"])], {"k": 70})
-Traceback (most recent call last):
-tensorir.runtime.errors.DiagnosticError: error[A07]: 'k + k' is int8, which cannot hold 140.
-help: a number takes the type of the field that it meets: convert the field, ti.astype(x, ti.int64), or the number.
 """
 
 from __future__ import annotations
@@ -39,20 +24,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tensorir.binding.coordinates import Coordinates
-from tensorir.binding.quantities import taken_in_degrees
+from tensorir.fieldview.taken_types import TakenType
 from tensorir.integers.dims import Interval
 from tensorir.ir import build
-from tensorir.ir.builtins import TABLE
-from tensorir.ir.nodes import Apply, Call, Closure, Expr, Literal, Var
+from tensorir.ir.nodes import Apply, Call, Expr, Var
 from tensorir.ir.rewrite import postorder, rebuild, with_label
-from tensorir.ir.staggering import partners
-from tensorir.ir.types import FLOAT64, INT64, Scalar
-from tensorir.reference.scalars import SCALAR
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refuse
-from tensorir.runtime.locations import here, warn
+from tensorir.runtime.errors import Span, refuse
+from tensorir.runtime.locations import here
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,76 +59,6 @@ def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]
             new = with_label(new, assigned[id(node)].name)
         done[id(node)] = new
     return [done[id(root)] for root in roots]
-
-
-@dataclass(frozen=True, slots=True)
-class TakenType:
-    """A value computed of numbers of Python alone, and the element type that holds it."""
-
-    expr: Expr
-    element: Scalar
-    span: Span = NOWHERE
-
-
-def may_exceed(have: Scalar, element: Scalar) -> bool:
-    """True if some number of one type is none of another."""
-    if element.is_integer and have.is_integer:
-        return not (element.range.start <= have.range.start and have.range.stop <= element.range.stop)
-    return element.is_integer or (element.is_float and element != FLOAT64)
-
-
-def refuse_beyond(taken: Iterable[TakenType], numbers: Mapping[str, Any]) -> None:
-    """Raise A07 for the first of `taken` that its type cannot hold where the parameters are these numbers, by name."""
-    for one in taken:
-        value = _value(one.expr, numbers, {})
-        if value is not None and not one.element.holds(value):
-            wide = "float64" if one.element.is_float else "int64"
-            raise refuse("A07", f"'{one.expr}' is {one.element}, which cannot hold {value}.",
-                "a number takes the type of the field that it meets: convert the field, "
-                    f"ti.astype(x, ti.{wide}), or the number.",
-                at=one.span)  # fmt: skip
-
-
-def _value(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
-    """The number that an expression of numbers is; None where it is more than elementwise arithmetic."""
-    if id(e) not in known:
-        known[id(e)] = _computed(e, numbers, known)
-    return known[id(e)]
-
-
-def _computed(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
-    match e:
-        case Literal():
-            return e.value
-        case Var():
-            return numbers.get(e.name)
-        case Call():
-            args = [_value(a, numbers, known) for a in e.args]
-            kind, made = e.args[0].tensor.element, e.tensor.element
-            match e.op:
-                case _ if any(a is None for a in args):
-                    return None
-                case "make_tuple":
-                    return tuple(args)
-                case "tuple_get":
-                    return args[0][e.static.member]
-                case "cast" if isinstance(made, Scalar) and made.is_number:
-                    return float(args[0]) if made.is_float else int(args[0])
-                case op if TABLE[op].relocates and len(args) == 1:
-                    return args[0]
-                case "if":
-                    return args[1] if args[0] else args[2]
-                case op if op in SCALAR and op not in ("popcount", "clz") and isinstance(kind, Scalar):
-                    # whole numbers in more bits than they have there, where it shows what would wrap
-                    with np.errstate(all="ignore"):
-                        return SCALAR[op](INT64 if kind.is_integer else kind, *args).item()
-                case _:
-                    return None
-        case _:
-            return None
-
-
-# A trace under way: what an operator that is being traced has named, assigned and asked for.
 
 
 @dataclass(slots=True)
@@ -215,52 +124,8 @@ def tracing(offsets: dict[str, Any], coordinates: Coordinates) -> Generator[Trac
 
 
 def current() -> Tracing:
-    found = CURRENT.get()
-    if found is None:
+    trace = CURRENT.get()
+    if trace is None:
         message = "fields are computed with inside of operators."
         raise refuse("V02", message, "call this in a function under @ti.field_operator.", at=here())
-    return found
-
-
-def refuse_degrees(closures: Sequence[Closure], params: set[str]) -> None:
-    """Raise V36 for angles that DataArrays say are in degrees, at the lines where functions of angles take them."""
-    found = taken_in_degrees(closures, params) if params else []
-    hint = 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").'
-    if found:
-        message = "takes radians, and this is in degrees, as the units of an argument say."
-        raise DiagnosticError([Diagnostic("V36", f"{call.op} {message}", call.span, help=hint) for call, _ in found])
-
-
-def check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
-    """Raise V40 where an operator shifts along dims that no argument has, and the arguments have others alone.
-
-    A field does not vary along a dim that it lacks, and a shift along it is the field: of arrays on latitude and
-    longitude an operator on I and J would give differences of 0. Where the arguments have some of its dims this is a
-    warning: a field may be constant along the others.
-    """
-    have = dict.fromkeys(d for p in params for d in p.type.dims.names)
-    missing = [d for d in trace.missed if d not in have and not partners(d, have)]
-    others = [d for d in have if d not in trace.named and not partners(d, trace.named)]
-    if not missing or not others:
-        return
-    message = f"'{name}' shifts along {' and '.join(missing)}, which no argument has: they are on {' and '.join(have)}."
-    if len(others) == len(have):
-        pairs = ", ".join(f"{a}='{b}'" for a, b in _renamed(others, missing))
-        raise refuse("V40", message, f"call them so: x.rename({pairs}).", at=trace.missed[missing[0]])
-    warn(f"{message} Nothing varies along {' and '.join(missing)}, then.", trace.missed[missing[0]])
-
-
-def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
-    """Dims of arrays that may be those of an operator: of like names, and otherwise the last ones, in order.
-
-    >>> _renamed(["time", "latitude", "longitude"], ["lon", "lat"]), _renamed(["time", "y", "x"], ["I", "J"])
-    ([('longitude', 'lon'), ('latitude', 'lat')], [('y', 'I'), ('x', 'J')])
-    """
-    alike = {
-        b: next((a for a in have if a.lower().startswith(b.lower()) or b.lower().startswith(a.lower())), None)
-        for b in wanted
-    }
-    left = [a for a in have if a not in alike.values()]
-    rest = [b for b in wanted if alike[b] is None]
-    others = dict(zip(rest, left[-len(rest) :] if rest else [], strict=False))
-    return [(a, b) for b in wanted if (a := alike[b] or others.get(b)) is not None]
+    return trace

@@ -1,25 +1,24 @@
-"""The symbol that stands for a field while an operator is traced, and results as outputs of a fencil."""
+"""The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions."""
 
 from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, cast, overload
 
 import ml_dtypes
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple, type_of_named
 from tensorir.fieldview.array_types import Value
 from tensorir.fieldview.remedies import remedy
-from tensorir.fieldview.trace import CURRENT, Assigned, TakenType, Tracing, current, may_exceed
-from tensorir.integers.dims import Dims, Interval
+from tensorir.fieldview.taken_types import TakenType, may_exceed
+from tensorir.fieldview.trace import CURRENT, Assigned, Tracing, current
 from tensorir.ir import build
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.dimensions import Dimension, Offset
-from tensorir.ir.nodes import Closure, Expr, Literal, Var
+from tensorir.ir.nodes import Expr, Literal
 from tensorir.ir.rewrite import substitute
 from tensorir.ir.staggering import half_of, half_way, partners, points_between
 from tensorir.ir.types import (
@@ -37,15 +36,12 @@ from tensorir.ir.types import (
 )
 from tensorir.ir.typing_of_elements import highest_neighbour, neighbour_source
 from tensorir.runtime.assembly import ExtensionPoint
-from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, did_you_mean, refuse
+from tensorir.runtime.errors import Diagnostic, DiagnosticError, NoAttribute, Span, refuse
 from tensorir.runtime.locations import assigned, here, raised_at
 
 inline_program = ExtensionPoint(
     "a program called on the symbols of an operator", "tensorir.fieldview.recorder", "called"
 )
-
-# The symbol that stands for a field while an operator is traced: arithmetic on it builds expressions.
-
 
 Method = Callable[[Any, Any], Any]
 
@@ -241,11 +237,11 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
     operands = [wrap(a) for a in args]
     if TABLE[op].elementwise or op == "make_tuple":
         operands = _aligned(operands)
-    made = build.call(op, *(o.expr for o in operands), static=static, span=here())
+    call = build.call(op, *(o.expr for o in operands), static=static, span=here())
     weak = all(o.weak for o in operands)
-    if weak and isinstance(element := made.tensor.element, Scalar) and element.is_integer:
-        _takes(made, element)
-    return assignable(made, weak)
+    if weak and isinstance(element := call.tensor.element, Scalar) and element.is_integer:
+        _takes(call, element)
+    return assignable(call, weak)
 
 
 def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
@@ -276,13 +272,13 @@ def _aligned(operands: list[Traced]) -> list[Traced]:
     if trace is None or not trace.locals:
         return operands
     tagged = {d for o in operands for d in o.dims}
-    own = {d: f"{NEIGHBOUR}{d}" for d in trace.locals if f"{NEIGHBOUR}{d}" in tagged}
-    if not own:
+    tags = {d: f"{NEIGHBOUR}{d}" for d in trace.locals if f"{NEIGHBOUR}{d}" in tagged}
+    if not tags:
         return operands
 
     def aligned(operand: Traced) -> Traced:
-        pairs = tuple((d, tag) for d, tag in own.items() if d in operand.dims)
-        others = [tag for tag in own.values() if tag not in operand.dims]
+        pairs = tuple((d, tag) for d, tag in tags.items() if d in operand.dims)
+        others = [tag for tag in tags.values() if tag not in operand.dims]
         for sparse in _sparse_dims(operand, trace) if others and not pairs else ():
             if neighbour_counter(sparse) is None or len(others) > 1:
                 message = f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(others)}."
@@ -296,9 +292,9 @@ def _aligned(operands: list[Traced]) -> list[Traced]:
 
 def _sparse_dims(operand: Traced, trace: Tracing) -> list[str]:
     """The neighbour dims that a field came with, and that no offset of this trace has."""
-    given = {d for v in operand.expr.free for d in v.type.dims if v.name not in trace.tables}
+    carried = {d for v in operand.expr.free for d in v.type.dims if v.name not in trace.tables}
     known = {f"{NEIGHBOUR}{d}" for d in trace.locals}
-    return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in given and d not in known]
+    return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in carried and d not in known]
 
 
 def foreign(problem: Exception) -> DiagnosticError | None:
@@ -320,7 +316,7 @@ def _instead(place: Span | None = None) -> str:
     return f"use ti.{name}." if ours else remedy(name) or "use the functions of tensorir: ti.sin, ti.where."
 
 
-def assignable(made: Expr, weak: bool = False) -> Traced:
+def assignable(value: Expr, weak: bool = False) -> Traced:
     """A value that the user's expression made; if it goes to a variable at once, that is its name."""
     trace = CURRENT.get()
     if trace is not None:
@@ -329,9 +325,9 @@ def assignable(made: Expr, weak: bool = False) -> Traced:
             # one expression of Python may make several values: the last of them is what is assigned
             trace.assigned.pop(id(trace.latest[1]), None)
         if name:
-            trace.assigned[id(made)] = Assigned(made, name, made.span)
-        trace.latest = place, made
-    return Traced(made, weak)
+            trace.assigned[id(value)] = Assigned(value, name, value.span)
+        trace.latest = place, value
+    return Traced(value, weak)
 
 
 def binary(op: str, a: Any, b: Any) -> Traced:
@@ -412,9 +408,9 @@ def number_as(number: Traced, element: Any) -> Traced:
     if isinstance(number.expr, Literal):
         if element.is_float and not element.holds(number.expr.value):
             limits = cast("Any", ml_dtypes.finfo(DTYPES[element]))
-            told = f"{number.expr.value} is not a {element}."
+            message = f"{number.expr.value} is not a {element}."
             help = f"{element} ends at {float(limits.max):.3g}; write float('inf') if that is meant."
-            raise refuse("S12", told, help, at=here())
+            raise refuse("S12", message, help, at=here())
         return Traced(build.literal(number.expr.value, element, here()), True)
     if may_exceed(have, element):
         _takes(number.expr, element)
@@ -548,113 +544,10 @@ def through(x: Traced, table: Traced, local: str | None) -> Traced:
     """All neighbours of a field through a table, along a dim named after its local dimension."""
     current().named.add(neighbour_source(table.type)[1])
     shifted = make("shift_init", table, x)
-    made = highest_neighbour(d for d in shifted.dims if d not in x.dims)
-    assert made is not None
+    tag = highest_neighbour(d for d in shifted.dims if d not in x.dims)
+    assert tag is not None
     if local is None:
         return shifted
     name = f"{NEIGHBOUR}{local}"
     current().locals.add(local)
-    return make("rename", shifted, static=(((made, name),),))
-
-
-# The results of operators: nested tuples of fields as outputs of a fencil, on the parts that a call asks for.
-
-
-def on_common_dims(result: Any) -> Any:
-    """A result as one field, or, where the members of a tuple have dims or intervals of their own, as a tuple."""
-    if not is_tuple(result):
-        return wrap(result)
-    members = tuple(map(on_common_dims, result))
-    first = members[0] if members else None
-    if isinstance(first, Traced) and all(isinstance(m, Traced) and m.type.dims == first.type.dims for m in members):
-        return wrap(members)
-    return members
-
-
-def members_of(value: Any, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], Traced]:
-    """The fields of a result by where they stand in it."""
-    if isinstance(value, Traced):
-        return {path: value}
-    return {at: field for k, member in enumerate(value) for at, field in members_of(member, (*path, k)).items()}
-
-
-def nest(names: Mapping[tuple[int, ...], str]) -> Any:
-    """Names by where they stand, as a nested tuple.
-
-    >>> nest({(0,): "a", (1, 0): "b", (1, 1): "c"}), nest({(): "a"})
-    (('a', ('b', 'c')), 'a')
-    """
-    if () in names:
-        return names[()]
-    count = 1 + max(path[0] for path in names)
-    return tuple(nest({p[1:]: name for p, name in names.items() if p[0] == k}) for k in range(count))
-
-
-def gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
-    """The results of an operator from the outputs of its fencil."""
-    return outputs[results] if isinstance(results, str) else tuple(gathered(r, outputs) for r in results)
-
-
-def spread(results: Any, out: Any, name: str) -> dict[str, Any]:
-    """The buffers of a call by parameter; raises A04 where they are not nested as the result is."""
-    if isinstance(results, str):
-        return {results: out}
-    if not is_tuple(out) or len(out) != len(results):
-        got = f"a tuple of {len(out)}" if is_tuple(out) else type(out).__name__
-        raise refuse("A04", f"'{name}' takes a tuple of {len(results)} fields, and this is {got}.")
-    found: dict[str, Any] = {}
-    for k, (result, member) in enumerate(zip(results, out, strict=True)):
-        found.update(spread(result, member, f"{name}[{k}]"))
-    return found
-
-
-def at_path(out: Any, path: tuple[int, ...]) -> Any:
-    """The buffer for one member of a result, None where there is none (`spread` says so)."""
-    for k in path:
-        out = out[k] if is_tuple(out) and k < len(out) else None
-    return out
-
-
-def output_of(name: str, value: Expr, kind: TensorType, region: Dims | None) -> tuple[Var, Closure]:
-    """An output parameter and the closure that fills it, on the part of a region along the dims that it has."""
-    output = build.var(name, kind)
-    if region is None:
-        return output, build.closure(output, value, span=value.span)
-    part = _part(region, kind)
-    for dim, i in part.items:
-        have = kind.dims[dim]
-        if not have.covers(i):
-            message = f"the domain {dim}{i} is not inside of {dim}{have}, all of '{name}'."
-            raise refuse("V22", message, "make it smaller.", at=here())
-    return output, build.closure(output, value, kind.dims.replaced(part), span=value.span)
-
-
-def _part(region: Dims, kind: TensorType) -> Dims:
-    return Dims(tuple(item for item in region.items if item[0] in kind.dims))
-
-
-def check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
-    have = dict.fromkeys(n for kind in kinds for n in kind.dims)
-    unknown = [n for n in region if n not in have]
-    if unknown:
-        shown = str(kinds[0].dims) if len(kinds) == 1 else ", ".join(have)
-        message = f"the domain names {', '.join(unknown)}, and the result has {shown}."
-        raise refuse("V22", message, did_you_mean(unknown[0], list(have)), at=here())
-
-
-def placed_result(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:
-    """The type of a result in the buffer that is given for it, or, without one, on the region alone."""
-    if out is None:
-        return kind if region is None else kind.on(kind.dims.replaced(_part(region, kind)))
-    first = out
-    while is_tuple(first):
-        first = first[0]
-    named = type_of_named(first, placed)
-    if named is not None:
-        return kind.on(named.dims)
-    shape = tuple(getattr(first, "shape", ()))
-    if len(shape) != len(kind.dims):
-        raise refuse("A03", f"'out' has {len(shape)} axes, and the result has {kind.dims}.")
-    if region is None and shape == kind.dims.shape:
-        return kind
-    return kind.on(Dims(tuple((n, Interval(0, s)) for n, s in zip(kind.dims.names, shape, strict=True))))
+    return make("rename", shifted, static=(((tag, name),),))

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 from tensorir.analysis.absence import analyse_absence
 from tensorir.binding.calls import at_sizes
-from tensorir.binding.coordinates import Labels
 from tensorir.binding.labels import Place, brought
 from tensorir.binding.programs import BoundProgram
 from tensorir.binding.quantities import units_of
+from tensorir.binding.results import Labels
 from tensorir.integers.dims import size_of
 from tensorir.ir import build
 from tensorir.ir.nodes import Call, Closure, Expr, Fencil, Lambda, Var

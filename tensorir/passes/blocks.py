@@ -283,7 +283,7 @@ def regions_of(results: Sequence[Var], ends: Mapping[str, Sequence[int]]) -> Ite
         dims = together[0].type.dims.names
         begin = {d: min(p.type.dims[d].start for p in together) for d in dims}
         parts = {p.name: {d: parts_of(p.type.dims[d], begin[d], ends.get(d, ())) for d in dims} for p in together}
-        for at in itertools.product(*(sorted({k for own in parts.values() for k in own[d]}) for d in dims)):
+        for at in itertools.product(*(sorted({k for by_dim in parts.values() for k in by_dim[d]}) for d in dims)):
             here = dict(zip(dims, at, strict=True))
             having = [p for p in together if all(k in parts[p.name][d] for d, k in here.items())]
             if having:

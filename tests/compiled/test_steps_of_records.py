@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
-from lowering.loops.snapshots import clock_of, due_steps
+from lowering.loops.clock import clock_of, due_steps
 
 START = "2026-01-15"
 

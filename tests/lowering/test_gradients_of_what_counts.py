@@ -14,7 +14,7 @@ from generate.examples import sampled
 from jax import lax
 
 import tensorir as ti
-from lowering.gradients.in_place_adjoints import bilinear
+from lowering.gradients.safe_slopes import bilinear
 
 UNBOUNDED = {
     "1.0 / x": (0.0, np.nan),
