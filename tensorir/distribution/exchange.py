@@ -44,7 +44,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The points from `low` after a block's start up to `high` after its end, of an interval."""
+    """A halo requirement that is the same for every block [s:e): the points [s + low : e + high), cut to `inside`.
+
+    `low` is negative where points before the block are needed; `inside` is the interval of the whole array that exists.
+    """
 
     low: int
     high: int
@@ -57,7 +60,7 @@ class Need:
         return Need(self.low, self.high, self.inside & interval)
 
     def of(self, block: Interval) -> Interval:
-        """The needs of a block."""
+        """Points of the whole array that a block needs; empty for an empty block, whatever `low` and `high` are."""
         if not block:
             return Interval(block.start, block.start)
         return Interval(block.start + self.low, block.stop + self.high) & self.inside
@@ -78,18 +81,27 @@ Along = dict[str, tuple[Need, ...]]
 
 
 def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
-    """The points of each variable that a block of all results needs, by dim."""
+    """The points of each variable that every block of the results needs, by distributed dim; `dims` are the distributed
+    ones.
+
+    Backward pass from the results, of which a block needs its own points: a shift moves a need by its offset, and all
+    uses of a variable are joined.
+    """
     results, dims = tuple(results), tuple(dims)
 
-    def asked(node: Expr, access: Access | None, call: Call | None, need: Along | None) -> Along:
-        """The points needed of a node, within its own intervals; along dims that are folded, its block."""
-        have, along = node.tensor.dims, need or {}
-        if access is not None:
-            along = {d: tuple(n.moved(access.offset(d) or 0) for n in each) for d, each in along.items()}
-        named = {d: along.get(d, (Need(0, 0, have[d]),)) for d in dims if d in have}
-        return {d: tuple(n.within(have[d]) for n in each) for d, each in named.items()}
+    def operand_need(node: Expr, access: Access | None, call: Call | None, need: Along | None) -> Along:
+        """The need of `node` that a `call` with this `need` causes through `access`, cut to the node's intervals.
 
-    by_node = needed(results, asked, lambda _, a, b: _joined(a or {}, b))
+        Without a call `node` is a result, and along dims that `call` folds there is no need yet: both give the block
+        itself.
+        """
+        dims_of_node, by_dim = node.tensor.dims, need or {}
+        if access is not None:
+            by_dim = {d: tuple(n.moved(access.offset(d) or 0) for n in each) for d, each in by_dim.items()}
+        named = {d: by_dim.get(d, (Need(0, 0, dims_of_node[d]),)) for d in dims if d in dims_of_node}
+        return {d: tuple(n.within(dims_of_node[d]) for n in each) for d, each in named.items()}
+
+    by_node = needed(results, operand_need, lambda _, a, b: _joined(a or {}, b))
     variables: dict[Var, Along] = {}
     for node in postorder(*results):
         if isinstance(node, Var) and id(node) in by_node:
@@ -98,14 +110,14 @@ def needs(results: Iterable[Expr], dims: Iterable[str]) -> dict[Var, Along]:
 
 
 def _joined(a: Along, b: Along) -> Along:
-    """The needs of both by dim, without those that others cover."""
+    """The union of two needs by dim, without empty ones and without those that another one covers."""
     joined: Along = {}
     for d in {**a, **b}:
-        kept: list[Need] = []
+        uncovered: list[Need] = []
         for need in dict.fromkeys(n for n in (*a.get(d, ()), *b.get(d, ())) if n.inside):
-            if not any(k.covers(need) for k in kept):
-                kept = [k for k in kept if not need.covers(k)] + [need]
-        joined[d] = tuple(kept)
+            if not any(k.covers(need) for k in uncovered):
+                uncovered = [k for k in uncovered if not need.covers(k)] + [need]
+        joined[d] = tuple(uncovered)
     return joined
 
 
@@ -131,7 +143,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One field's part of a round of messages: as many points on all devices."""
+    """The points of one field in a round of messages: the same number of points (`width`) on all devices, padded."""
 
     view: str
     width: int
@@ -187,9 +199,13 @@ class _Sent:
 
 
 def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
-    """Messages before a step, after which each block has the halo that it reads."""
+    """Plans the messages before a step, after which each block has the halo that it reads.
+
+    Dims go one after the other (`Phase`), so corners arrive in two hops; fields on an unstructured mesh follow, except
+    those named in `held`, whose halos the devices have already.
+    """
     blocks = blocks_of(local.parts)
-    wanted = needs(local.whole.values(), blocks)
+    needs_of = needs(local.whole.values(), blocks)
     phases: list[Phase] = []
     messages: list[Message | MeshMessage] = []
     for d, part in blocks.items():
@@ -197,131 +213,172 @@ def exchange(local: Localised, held: frozenset[str] = frozenset()) -> Exchange:
         for view in local.views:
             if d not in view.param.type.dims:
                 continue
-            along = wanted.get(view.field, {}).get(d, ())
+            along = needs_of.get(view.field, {}).get(d, ())
             sent = list(_sent(view, along, d, part))
             messages += [_message(s, view, d, local) for s in sent if s.source != s.target]
-            for key, some in _by_round(sent, part).items():
-                rounds.setdefault(key, []).append((view, some))
-        taken: dict[str, list[Interval]] = {}
-        phases.append(Phase(part, tuple(_round(k, some, d, part, taken) for k, some in sorted(rounds.items()))))
+            for key, batches in _by_round(sent, part).items():
+                rounds.setdefault(key, []).append((view, batches))
+        filled: dict[str, list[Interval]] = {}
+        phases.append(Phase(part, tuple(_round(k, batches, d, part, filled) for k, batches in sorted(rounds.items()))))
     if local.mesh is None:
         return Exchange(tuple(phases), tuple(messages))
     mesh = mesh_exchange([(v.param, v.field) for v in local.views if v.field.name not in held], local.mesh)
     return Exchange(tuple(phases), (*messages, *mesh.messages), mesh, held)
 
 
-def _sent(view: View, along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:
-    """The points that every device receives of a field from outside of its block."""
-    box, have = view.param.type.dims[dim], view.field.type.dims[dim]
+def _sent(view: View, needs_along: Sequence[Need], dim: str, part: Decomposition) -> Iterator[_Sent]:
+    """Every message along `dim` that fills the halo of one field: for each device, the points of `needs_along` that lie
+    outside of its block, or that it reads across a periodic boundary, in pieces with one owner each.
+    """
+    local, whole = view.param.type.dims[dim], view.field.type.dims[dim]
     for target, block in enumerate(part.blocks()):
         start = part.start(target)
         for offset in view.offsets[dim]:
-            inside = have.shifted(offset) & Interval(start + box.start, start + box.stop)
-            for piece in _disjoint([need.of(block).shifted(offset) & inside for need in along]):
-                before = Interval(piece.start, min(piece.stop, block.start))
-                after = Interval(max(piece.start, block.stop), piece.stop)
-                for outside in (before, after) if not offset else (piece,):
+            readable = whole.shifted(offset) & Interval(start + local.start, start + local.stop)
+            for points in _disjoint([need.of(block).shifted(offset) & readable for need in needs_along]):
+                before = Interval(points.start, min(points.stop, block.start))
+                after = Interval(max(points.start, block.stop), points.stop)
+                for outside in (before, after) if not offset else (points,):
                     yield from _from_owners(outside, offset, target, part)
 
 
 def _disjoint(intervals: Sequence[Interval]) -> list[Interval]:
-    """The same points as intervals that do not touch, in order."""
+    """The union of intervals as disjoint intervals in ascending order; those that touch are joined, empty ones
+    dropped.
+    """
     separate: list[Interval] = []
-    for i in sorted((i for i in intervals if i), key=lambda i: i.start):
-        if separate and i.start <= separate[-1].stop:
-            separate[-1] |= i
+    for interval in sorted((interval for interval in intervals if interval), key=lambda interval: interval.start):
+        if separate and interval.start <= separate[-1].stop:
+            separate[-1] |= interval
         else:
-            separate.append(i)
+            separate.append(interval)
     return separate
 
 
-def _from_owners(piece: Interval, offset: int, target: int, part: Decomposition) -> Iterator[_Sent]:
-    """Positions in the frame of a block as points of the devices that have them."""
+def _from_owners(local_points: Interval, offset: int, target: int, part: Decomposition) -> Iterator[_Sent]:
+    """Splits points that a device receives into one message per owner.
+
+    `local_points` are coordinates in the frame of the target's block; the whole's point there is `offset` further. They
+    are also split at the ends of the target's block, so that no message is in part halo and in part block.
+    """
     start, block = part.start(target), part.block(target)
-    at = piece.start
-    while at < piece.stop:
-        owner = part.owner(at + offset)
-        stop = min(piece.stop, part.block(owner).stop - offset)
+    position = local_points.start
+    while position < local_points.stop:
+        owner = part.owner(position + offset)
+        stop = min(local_points.stop, part.block(owner).stop - offset)
         for side in (block.start, block.stop):
-            stop = min(stop, side) if at < side else stop
-        yield _Sent(owner, target, Interval(at + offset, stop + offset), at - start)
-        at = stop
+            stop = min(stop, side) if position < side else stop
+        yield _Sent(owner, target, Interval(position + offset, stop + offset), position - start)
+        position = stop
 
 
 def _by_round(sent: Sequence[_Sent], part: Decomposition) -> dict[tuple[int, int], list[list[_Sent]]]:
-    """By direction and distance, what goes in a round: in each list there is at most one for a device."""
+    """Groups messages by the permute that carries them: (1, distance) upwards, (-1, distance) downwards, (0, 0) for
+    copies on the device itself.
+
+    Each group is a list of batches, and in a batch each device receives at most once. Halos below the block come from
+    upward permutes and halos above from downward ones; other points take the shorter way around.
+    """
     rounds: dict[tuple[int, int], list[list[_Sent]]] = {}
-    for s in sent:
-        up, down = (s.target - s.source) % part.parts, (s.source - s.target) % part.parts
-        after = s.position >= len(part.block(s.target))
-        upwards = s.position < 0 or (not after and up <= down)
+    for message in sent:
+        up, down = (message.target - message.source) % part.parts, (message.source - message.target) % part.parts
+        after = message.position >= len(part.block(message.target))
+        upwards = message.position < 0 or (not after and up <= down)
         key = (1, up) if upwards else (-1, down)
         lists = rounds.setdefault(key if up else (0, 0), [])
-        free = next((some for some in lists if all(o.target != s.target for o in some)), None)
+        free = next((batch for batch in lists if all(other.target != message.target for other in batch)), None)
         if free is None:
-            lists.append([s])
+            lists.append([message])
         else:
-            free.append(s)
+            free.append(message)
     return rounds
 
 
 def _round(
-    key: tuple[int, int], carried: Sequence[tuple[View, list[list[_Sent]]]], dim: str, part: Decomposition,
-    taken: dict[str, list[Interval]],
+    direction_and_distance: tuple[int, int], batches_by_view: Sequence[tuple[View, list[list[_Sent]]]], dim: str,
+    part: Decomposition, filled: dict[str, list[Interval]],
 ) -> Round:  # fmt: skip
-    every = [s for _, lists in carried for some in lists for s in some]
-    pairs = sorted({(s.source, s.target) for s in every}) if key[1] else []
+    """One round of messages along `dim`: its pairs of devices (none for copies on the device), and one piece per batch.
+
+    `filled` has by view the local intervals that earlier pieces fill, and is extended here.
+    """
+    messages = [s for _, lists in batches_by_view for batch in lists for s in batch]
+    pairs = sorted({(s.source, s.target) for s in messages}) if direction_and_distance[1] else []
     pieces = [
-        _piece(view, some, dim, part, taken.setdefault(view.param.name, []))
-        for view, lists in carried
-        for some in lists
+        _piece(view, batch, dim, part, filled.setdefault(view.param.name, []))
+        for view, lists in batches_by_view
+        for batch in lists
     ]
-    elements = {leaf for view, _ in carried for leaf in view.field.type.leaves}
+    elements = {leaf for view, _ in batches_by_view for leaf in view.field.type.leaves}
     return Round(tuple(pairs), tuple(pieces), len(elements) if pairs else 0)
 
 
-def _piece(view: View, some: Sequence[_Sent], dim: str, part: Decomposition, taken: list[Interval]) -> Piece:
-    """One field's part of a round; `taken` has the places of its array that earlier pieces have."""
-    first, n = view.param.type.dims[dim].start, part.parts
-    sends = {s.target: s.points.start - part.start(s.source) for s in some}
-    counts = _row({s.target: len(s.points) for s in some}, n, 0)
-    begin, end = min(sends.values()), max(sends[s.target] + len(s.points) for s in some)
-    distances = {s.position - sends[s.target] for s in some}
+def _piece(view: View, batch: Sequence[_Sent], dim: str, part: Decomposition, filled: list[Interval]) -> Piece:
+    """The messages of one field in a round as one piece.
+
+    It is `fixed` where all devices send from and write to the same local interval, which overlaps neither the block nor
+    the intervals that earlier pieces `filled`: then devices that need fewer points may get too many. The interval is
+    appended to `filled`. Otherwise send and receive positions are listed by device.
+    """
+    array_start, devices = view.param.type.dims[dim].start, part.parts
+    sends = {s.target: s.points.start - part.start(s.source) for s in batch}
+    counts = _row({s.target: len(s.points) for s in batch}, devices, 0)
+    begin, end = min(sends.values()), max(sends[s.target] + len(s.points) for s in batch)
+    distances = {s.position - sends[s.target] for s in batch}
     if len(distances) == 1:
         (distance,) = distances
-        place = Interval(begin + distance, end + distance)
-        if not any(place & other for other in (Interval(0, part.size), *taken)):
-            taken.append(place)
-            return Piece(view.param.name, end - begin, (begin,) * n, (place.start - first,) * n, counts, True)
-    receive = {s.target: s.position - first for s in some}
-    by_source = {s.source: sends[s.target] for s in some}
-    begin, first = min(by_source.values()), min(receive.values())
-    return Piece(view.param.name, max(counts), _row(by_source, n, begin), _row(receive, n, first), counts, False)
+        target_interval = Interval(begin + distance, end + distance)
+        if not any(target_interval & other for other in (Interval(0, part.size), *filled)):
+            filled.append(target_interval)
+            return Piece(
+                view.param.name,
+                end - begin,
+                (begin,) * devices,
+                (target_interval.start - array_start,) * devices,
+                counts,
+                True,
+            )
+    receive = {s.target: s.position - array_start for s in batch}
+    by_source = {s.source: sends[s.target] for s in batch}
+    begin, array_start = min(by_source.values()), min(receive.values())
+    return Piece(
+        view.param.name,
+        max(counts),
+        _row(by_source, devices, begin),
+        _row(receive, devices, array_start),
+        counts,
+        False,
+    )
 
 
-def _row(values: Mapping[int, int], parts: int, other: int) -> tuple[int, ...]:
-    """Values by device, and those of the others."""
-    return tuple(values.get(k, other) for k in range(parts))
+def _row(values: Mapping[int, int], parts: int, default: int) -> tuple[int, ...]:
+    """One entry per device: its value, or `default` where it has none."""
+    return tuple(values.get(k, default) for k in range(parts))
 
 
 def _message(sent: _Sent, view: View, dim: str, local: Localised) -> Message:
+    """The message with its names and its size in bytes.
+
+    Along dims exchanged before this one halos travel too, along later ones only blocks, and other dims go whole.
+    """
     blocks = blocks_of(local.parts)
     part, order = blocks[dim], list(blocks)
-    others = 1
+    cross_section = 1
     for d, i in view.param.type.dims.items:
         if d == dim:
             continue
-        before = d in blocks and order.index(d) < order.index(dim)
-        others *= len(i) if before or d not in local.parts else local.parts[d].size
-    size = sum(DTYPES[s].itemsize for s in view.field.type.leaves)
+        already_exchanged = d in blocks and order.index(d) < order.index(dim)
+        cross_section *= len(i) if already_exchanged or d not in local.parts else local.parts[d].size
+    bytes_per_point = sum(DTYPES[s].itemsize for s in view.field.type.leaves)
     return Message(
         part.axis, sent.source, sent.target, view.param.name, view.field.name, dim, sent.points, sent.position,
-        len(sent.points) * others * size,
+        len(sent.points) * cross_section * bytes_per_point,
     )  # fmt: skip
 
 
 def part_of_exchange(local: Localised, plan: Exchange, fields: Set[str]) -> tuple[Localised, Exchange]:
-    """Reads of some fields, and the messages that bring them; rounds that send nothing are left out.
+    """The exchange restricted to some fields: the program with only their views, and their messages; empty rounds are
+    dropped.
 
     >>> import tensorir as ti
     >>> from tensorir.distribution.local_program import localised

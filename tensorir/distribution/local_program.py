@@ -112,39 +112,45 @@ class Localised:
 def localised(
     program: Fencil, parts: Mapping[str, Part], tables: Mapping[str, NDArray[Any]] | None = None
 ) -> Localised:
-    """The program of a block, or of a part of a mesh with these tables; raises D04 for what cannot be distributed."""
+    """The program of one block (or, with the `tables` of an unstructured mesh, of one subdomain), the same on all
+    devices.
+
+    It is built twice: on intervals wide enough for anything, to measure the box of each field that is read, and then on
+    these boxes. `parts` says by dim how its points are distributed. Raises D04 for expressions that cannot be
+    distributed.
+    """
     whole = whole_results(written_out(program, list(parts)))
     refuse_undistributable(whole.values(), parts)
     mesh = local_mesh(list(whole.values()), parts, tables or {})
-    places = {} if mesh is None else {d: mesh.whole(d) for d in mesh.numbers}
+    mesh_places = {} if mesh is None else {d: mesh.whole(d) for d in mesh.numbers}
     # first on intervals that are wide enough for anything, to see what is read, and then on that
     shifts = [(d, k) for n in postorder(*whole.values()) if isinstance(n, Call) for d, k in offsets(n) if d in parts]
     reach = 1 + sum(abs(k) for d, k in shifts if not far(d, k, parts))
-    wide = {**{d: Interval(-reach, p.size + reach) for d, p in blocks_of(parts).items()}, **places}
+    wide = {**{d: Interval(-reach, p.size + reach) for d, p in blocks_of(parts).items()}, **mesh_places}
     results = {p.name for p in program.results}
-    first = Localiser(parts, lambda _, dim: wide[dim], {}, set(results), mesh)
-    read = _read(_stages(program, whole, first))
-    merged = _merged(first)
-    boxes = _united(read, merged)
+    measuring = Localiser(parts, lambda _, dim: wide[dim], {}, set(results), mesh)
+    read_points = _read(_stages(program, whole, measuring))
+    merged = _merged(measuring)
+    boxes = _united(read_points, merged)
 
     def box(name: str, dim: str) -> Interval:
-        if dim in places:
-            return places[dim]
+        if dim in mesh_places:
+            return mesh_places[dim]
         block = Interval(0, parts[dim].size)
         return boxes[name][dim] | block if name in boxes else block
 
-    names = {(v.name, frame): merged.get(param.name, param.name) for (v, frame), param in first.views.items()}
-    second = Localiser(parts, box, names, {*results, *names.values()}, mesh, first.tables)
-    stages = _stages(program, whole, second)
+    names = {(v.name, frame): merged.get(param.name, param.name) for (v, frame), param in measuring.views.items()}
+    final = Localiser(parts, box, names, {*results, *names.values()}, mesh, measuring.tables)
+    stages = _stages(program, whole, final)
     inputs = {p.name for stage in stages for p in stage.inputs}
-    divided: tuple[Subblock, ...] = ()
+    subblocks: tuple[Subblock, ...] = ()
     if len(stages) == 1 and mesh is None and not any(_has_effects(n) for n in postorder(*whole.values())):
-        divided = _subblocks(program, whole, second, names, wide, boxes)
+        subblocks = _subblocks(program, whole, final, names, wide, boxes)
     return Localised(
-        program, parts, stages, tuple(v for v in _views(second) if v.param.name in inputs),
-        {d: v for d, v in second.positions.items() if v.name in inputs},
-        tuple(Combined(f.param, f.op, f.dim, f.level) for f in second.folds), whole,
-        mesh, tuple(t for t in second.tables.values() if t.param.name in inputs), divided,
+        program, parts, stages, tuple(v for v in _views(final) if v.param.name in inputs),
+        {d: v for d, v in final.positions.items() if v.name in inputs},
+        tuple(Combined(f.param, f.op, f.dim, f.level) for f in final.folds), whole,
+        mesh, tuple(t for t in final.tables.values() if t.param.name in inputs), subblocks,
     )  # fmt: skip
 
 
@@ -168,13 +174,20 @@ def _subblocks(
     program: Fencil, whole: Mapping[str, Expr], localiser: Localiser, names: Mapping[tuple[str, Frame], str],
     wide: Mapping[str, Interval], boxes: Mapping[str, Dims],
 ) -> tuple[Subblock, ...]:  # fmt: skip
-    """The parts of a block with their programs, of which `boxes` has what the whole block reads; none if it is one."""
+    """Programs of the interior and the strips of a block; none if the block is not divided.
+
+    `boxes` are the local intervals that the whole block reads, by parameter; `wide` those of the measuring pass;
+    `names` the parameter for each pair of a field and a frame. Results of the interior get a program each where one
+    reads another at its own points alone.
+    """
     blocks = blocks_of(localiser.parts)
-    at = {d: boxes[v.name][d] for d, v in localiser.positions.items() if v.name in boxes}
-    places = {v.name for v in localiser.positions.values()}
-    fields = [dims for name, dims in boxes.items() if name not in places]
+    condition_reach = {d: boxes[v.name][d] for d, v in localiser.positions.items() if v.name in boxes}
+    position_names = {v.name for v in localiser.positions.values()}
+    field_boxes = [dims for name, dims in boxes.items() if name not in position_names]
     interiors = {
-        d: _interior(part, [dims[d] for dims in fields if d in dims], at.get(d), localiser.bounds.get(d, ()))
+        d: _interior(
+            part, [dims[d] for dims in field_boxes if d in dims], condition_reach.get(d), localiser.bounds.get(d, ())
+        )
         for d, part in blocks.items()
     }
     divided: list[Subblock] = []
@@ -187,65 +200,80 @@ def _subblocks(
         }
         if not results:
             continue
-        asked: dict[str, list[Interval]] = {}
-        for d, i in at.items():
-            here = dims.get(d) or Interval(0, blocks[d].size)
-            reach = Interval(here.start + i.start, here.stop + i.stop - blocks[d].size)
-            asked[d] = [reach.shifted(-blocks[d].start(k)) for k in range(blocks[d].parts)]
-        subblock = partial(_subblock, program, localiser.parts, names, wide, dims, asked)
-        inner = all(i == interiors[d] for d, i in dims.items)
-        several = _one_by_one(results, names) if inner and not any(_is_far(n, localiser.parts) for n in nodes) else []
-        some = [subblock(value, read) for value, read in several]
-        divided += some if some and all(_reads_blocks(s, localiser.parts) for s in some) else [subblock(results, {})]
+        condition_points: dict[str, list[Interval]] = {}
+        for d, i in condition_reach.items():
+            local_points = dims.get(d) or Interval(0, blocks[d].size)
+            reach = Interval(local_points.start + i.start, local_points.stop + i.stop - blocks[d].size)
+            condition_points[d] = [reach.shifted(-blocks[d].start(k)) for k in range(blocks[d].parts)]
+        subblock = partial(_subblock, program, localiser.parts, names, wide, dims, condition_points)
+        is_interior = all(i == interiors[d] for d, i in dims.items)
+        one_by_one = (
+            _one_by_one(results, names) if is_interior and not any(_is_far(n, localiser.parts) for n in nodes) else []
+        )
+        single_results = [subblock(value, read) for value, read in one_by_one]
+        divided += (
+            single_results
+            if single_results and all(_reads_blocks(s, localiser.parts) for s in single_results)
+            else [subblock(results, {})]
+        )
     return tuple(divided)
 
 
 def _one_by_one(
     whole: Mapping[str, Expr], names: Mapping[tuple[str, Frame], str]
 ) -> list[tuple[dict[str, Expr], dict[Var, str]]]:
-    """Each result by itself, of those before it, which are stored; none where no result is read by another.
+    """Each result by itself, reading earlier results as stored arrays instead of computing them again; empty if none
+    reads one.
 
-    The interior would else be computed anew for each: it is no result by itself, as that of a program is.
+    An item has {name: value} and, for each parameter that stands for a stored result, the name of that result.
     """
-    taken = {*whole, *names.values()}
+    used_names = {*whole, *names.values()}
     stored: dict[int, Expr] = {}
-    read: dict[Var, str] = {}
-    each: list[tuple[dict[str, Expr], dict[Var, str]]] = []
+    stored_names: dict[Var, str] = {}
+    programs: list[tuple[dict[str, Expr], dict[Var, str]]] = []
     for name, value in whole.items():
         (rewritten,) = rewrite_all((value,), lambda _: None, dict(stored))
-        each.append(({name: rewritten}, {v: n for v, n in read.items() if v in rewritten.free}))
+        programs.append(({name: rewritten}, {v: n for v, n in stored_names.items() if v in rewritten.free}))
         if isinstance(value, Call):
-            param = var(free_name(name, taken), value.tensor)
-            stored[id(value)], read[param] = param, name
-    return each if any(some for _, some in each) else []
+            param = var(free_name(name, used_names), value.tensor)
+            stored[id(value)], stored_names[param] = param, name
+    return programs if any(reads for _, reads in programs) else []
 
 
-def _reads_blocks(part: Subblock, parts: Mapping[str, Part]) -> bool:
-    """True if the earlier results that a part reads are those of the block, and not of points beside it."""
-    params = [p for p in part.program.inputs if p.name in part.results]
-    points = [(parts[d], i) for p in params for d, i in p.type.dims.items if d in parts]
-    return all(Interval(0, block.size).covers(i) for block, i in points)
+def _reads_blocks(subblock: Subblock, parts: Mapping[str, Part]) -> bool:
+    """True if the earlier results that a subblock reads are read within the block, and not in its halo."""
+    params = [p for p in subblock.program.inputs if p.name in subblock.results]
+    read = [(parts[d], i) for p in params for d, i in p.type.dims.items if d in parts]
+    return all(Interval(0, block.size).covers(i) for block, i in read)
 
 
-def _interior(part: Decomposition, read: Sequence[Interval], at: Interval | None, bounds: Iterable[int]) -> Interval:
-    """The points of a block that read own points alone, on each device; all where strips were larger than these.
+def _interior(
+    part: Decomposition, read_intervals: Sequence[Interval], condition_reach: Interval | None, bounds: Iterable[int]
+) -> Interval:
+    """The local points whose inputs all lie in the block, on every device; the whole block where strips would cover
+    more than half of it.
 
-    `read` has what is read for a block, `at` the points at which it has conditions, and `bounds` where those change.
+    `read_intervals` are the local intervals that the block reads of each field. `bounds` are coordinates of the whole
+    at which conditions change: those near an end of a block are put into a strip, so that the interior has none;
+    `condition_reach` is the interval of coordinates that the block compares (None: no conditions).
     """
-    size, fewest = part.size, min(len(block) for block in part.blocks())
-    low = max([0, *(-i.start for i in read)])
-    high = size - fewest + max([0, *(i.stop - size for i in read)])
-    if at is not None:
+    size, smallest_block = part.size, min(len(block) for block in part.blocks())
+    low = max([0, *(-i.start for i in read_intervals)])
+    high = size - smallest_block + max([0, *(i.stop - size for i in read_intervals)])
+    if condition_reach is not None:
         for bound in (bound - part.start(k) for bound in bounds for k in range(part.parts)):
             if 4 * bound <= size:
-                low = max(low, bound - at.start)
+                low = max(low, bound - condition_reach.start)
             elif 4 * (size - bound) <= size:
-                high = max(high, at.stop - bound)
+                high = max(high, condition_reach.stop - bound)
     return Interval(low, size - high) if 2 * (low + high) <= size else Interval(0, size)
 
 
 def _divided(interiors: Mapping[str, Interval], sizes: Mapping[str, int]) -> list[Dims]:
-    """The parts of a block: strips along the first dim, and what is between them divided along the next one.
+    """Divides a block into strips and the interior: along the first dim two strips, then what remains along the next
+    dim.
+
+    The result is empty if no dim has a strip; otherwise the interior comes last.
 
     >>> for dims in _divided({"I": Interval(1, 8), "J": Interval(2, 6)}, {"I": 8, "J": 8}):
     ...     print(dims)
@@ -255,92 +283,115 @@ def _divided(interiors: Mapping[str, Interval], sizes: Mapping[str, int]) -> lis
     I[1:8], J[2:6]
     """
     parts: list[Dims] = []
-    within = Dims()
+    remaining = Dims()
     for dim, interior in interiors.items():
         strips = [Interval(0, interior.start), Interval(interior.stop, sizes[dim])]
-        parts += [within.with_interval(dim, strip) for strip in strips if strip]
+        parts += [remaining.with_interval(dim, strip) for strip in strips if strip]
         if any(strips):
-            within = within.with_interval(dim, interior)
-    return [*parts, within] if parts else []
+            remaining = remaining.with_interval(dim, interior)
+    return [*parts, remaining] if parts else []
 
 
 def _subblock(
     program: Fencil, parts: Mapping[str, Part], names: Mapping[tuple[str, Frame], str], wide: Mapping[str, Interval],
-    dims: Dims, asked: Mapping[str, Sequence[Interval]], whole: Mapping[str, Expr], read: Mapping[Var, str],
+    dims: Dims, condition_points: Mapping[str, Sequence[Interval]], whole: Mapping[str, Expr],
+    stored_results: Mapping[Var, str],
 ) -> Subblock:  # fmt: skip
-    """The program of a part of every block, where conditions on positions are for the points that are asked for.
+    """The program of one part of every block, built twice: to measure the boxes of its inputs, and then on these.
 
-    `read` has the earlier results that it reads.
+    `dims` is the part, along the dims that are cut; `whole` its results. `condition_points` has by dim the coordinates
+    of the part on each device, so that conditions that hold at all or none of them are decided. `stored_results` maps
+    parameters that stand for earlier results to the names of these.
     """
-    taken = {*(p.name for p in program.results), *names.values()}
-    first = Localiser(parts, lambda _, dim: wide[dim], names, set(taken), asked=asked)
-    boxes = _read(_stages(program, whole, first, dims))
+    used_names = {*(p.name for p in program.results), *names.values()}
+    measuring = Localiser(parts, lambda _, dim: wide[dim], names, set(used_names), condition_points=condition_points)
+    boxes = _read(_stages(program, whole, measuring, dims))
 
     def box(name: str, dim: str) -> Interval:
         return boxes[name][dim] if name in boxes else Interval(0, parts[dim].size)
 
-    second = Localiser(parts, box, names, set(taken), asked=asked)
-    (stage,) = _stages(program, whole, second, dims)
-    results = {param.name: read[v] for (v, _), param in second.views.items() if v in read and param in stage.inputs}
-    return Subblock(dims, stage, {d: v for d, v in second.positions.items() if v in stage.inputs}, results)
+    final = Localiser(parts, box, names, set(used_names), condition_points=condition_points)
+    (stage,) = _stages(program, whole, final, dims)
+    results = {
+        param.name: stored_results[v]
+        for (v, _), param in final.views.items()
+        if v in stored_results and param in stage.inputs
+    }
+    return Subblock(dims, stage, {d: v for d, v in final.positions.items() if v in stage.inputs}, results)
 
 
-def _united(read: Mapping[str, Dims], merged: Mapping[str, str]) -> dict[str, Dims]:
-    """The points that are read of views, where several are one."""
+def _united(boxes_by_name: Mapping[str, Dims], view_names: Mapping[str, str]) -> dict[str, Dims]:
+    """The hull of the boxes of all parameters that `view_names` maps to one name, by that name."""
     boxes: dict[str, Dims] = {}
-    for name, dims in read.items():
-        view = merged.get(name, name)
+    for name, dims in boxes_by_name.items():
+        view = view_names.get(name, name)
         boxes[view] = Dims(tuple((d, i | boxes[view][d]) for d, i in dims.items)) if view in boxes else dims
     return boxes
 
 
-def _stages(program: Fencil, whole: Mapping[str, Expr], localiser: Localiser, on: Dims = WHOLE) -> tuple[Fencil, ...]:
-    """A program for each round of folds, and the last one for results on the block, or on a part of it."""
+def _stages(
+    program: Fencil, whole: Mapping[str, Expr], localiser: Localiser, region: Dims = WHOLE
+) -> tuple[Fencil, ...]:
+    """The programs that a device runs in order: one for each level of distributed folds, and the last one for the
+    results.
+
+    Results are on the block, or along the dims of `region` on that part of it.
+    """
     parts = localiser.parts
     values = {name: localiser.local(value) for name, value in whole.items()}
     levels: dict[int, list[tuple[Var, Expr]]] = {}
     for fold in localiser.folds:
         levels.setdefault(fold.level, []).append((fold.param, fold.partial))
-    last = 1 + max(levels, default=-1)
+    final_level = 1 + max(levels, default=-1)
     for p in (p for p in program.results if p.name in whole):
-        block = ((d, Interval(0, parts[d].size) if d in parts else i) for d, i in p.type.dims.items)
-        dims = Dims(tuple((d, on.get(d) or i) for d, i in block))
-        levels.setdefault(last, []).append((var(p.name, p.type.on(dims), p.span), values[p.name]))
-    return tuple(_stage(program, levels[k], localiser, k < last) for k in range(last + 1))
+        block_dims = ((d, Interval(0, parts[d].size) if d in parts else i) for d, i in p.type.dims.items)
+        dims = Dims(tuple((d, region.get(d) or i) for d, i in block_dims))
+        levels.setdefault(final_level, []).append((var(p.name, p.type.on(dims), p.span), values[p.name]))
+    return tuple(_stage(program, levels[k], localiser, k < final_level) for k in range(final_level + 1))
 
 
-def _stage(program: Fencil, outputs: Sequence[tuple[Var, Expr]], localiser: Localiser, folds: bool) -> Fencil:
+def _stage(program: Fencil, outputs: Sequence[tuple[Var, Expr]], localiser: Localiser, is_fold_stage: bool) -> Fencil:
+    """One program with these outputs, and the views, positions, tables and earlier folds that they read as its
+    inputs.
+    """
     free = frozenset[Var]().union(*(e.free for _, e in outputs))
     inputs = [v for v in dict.fromkeys([*localiser.views.values(), *localiser.positions.values()]) if v in free]
     inputs += [t.param for t in localiser.tables.values() if t.param in free]
     inputs += [f.param for f in localiser.folds if f.param in free]
-    name = f"folds_of_{program.name}" if folds else program.name
+    name = f"folds_of_{program.name}" if is_fold_stage else program.name
     return fencil(name, [*(p for p, _ in outputs), *inputs], [closure(p, e) for p, e in outputs], program.span)
 
 
 def _read(stages: Sequence[Fencil]) -> dict[str, Dims]:
-    """By name, the hull of what is read of each parameter for the blocks of the results."""
-    read: dict[str, Dims] = {}
+    """The box of each parameter that the stages read, by name.
+
+    The last stage is asked for its results, each earlier one for the folds that later stages read of it.
+    """
+    boxes: dict[str, Dims] = {}
     for stage in reversed(stages):
-        asked = {p.name: dict(read[p.name].items) for p in stage.results if p.name in read}
-        for name, points in domains(stage, asked or None, boxes=True).params.items():
-            if points:
-                hull = points.hull
-                read[name] = Dims(tuple((d, i | read[name][d]) for d, i in hull.items)) if name in read else hull
-    return read
+        needed = {p.name: dict(boxes[p.name].items) for p in stage.results if p.name in boxes}
+        for name, domain in domains(stage, needed or None, boxes=True).params.items():
+            if domain:
+                hull = domain.hull
+                boxes[name] = Dims(tuple((d, i | boxes[name][d]) for d, i in hull.items)) if name in boxes else hull
+    return boxes
 
 
 def _merged(localiser: Localiser) -> dict[str, str]:
-    """Views that are one: those of a field in frames in which no point of it stands where another does."""
-    merged: dict[str, str] = {}
+    """Names of views that can share one array, each mapped to the first of them.
+
+    A field read in several frames (periodic boundaries) needs one array if the frames are at least its extent apart, so
+    that no local position holds two of its points.
+    """
+    view_names: dict[str, str] = {}
     fields: dict[Var, list[tuple[Frame, Var]]] = {}
     for (field, frame), param in localiser.views.items():
         fields.setdefault(field, []).append((frame, param))
-    for field, some in fields.items():
-        offsets = _offsets([frame for frame, _ in some], field, localiser.parts)
+    for field, views in fields.items():
+        offsets = _offsets([frame for frame, _ in views], field, localiser.parts)
         if all(b - a >= len(field.type.dims[d]) for d, each in offsets.items() for a, b in pairwise(each)):
-            merged.update((param.name, some[0][1].name) for _, param in some)
-    return merged
+            view_names.update((param.name, views[0][1].name) for _, param in views)
+    return view_names
 
 
 def _offsets(frames: Sequence[Frame], field: Var, parts: Mapping[str, Part]) -> dict[str, tuple[int, ...]]:
@@ -349,10 +400,11 @@ def _offsets(frames: Sequence[Frame], field: Var, parts: Mapping[str, Part]) -> 
 
 
 def _views(localiser: Localiser) -> list[View]:
-    grouped: dict[str, list[tuple[Var, Frame, Var]]] = {}
+    """One `View` per parameter, with the offsets of all frames in which its field is read."""
+    by_name: dict[str, list[tuple[Var, Frame, Var]]] = {}
     for (field, frame), param in localiser.views.items():
-        grouped.setdefault(param.name, []).append((field, frame, param))
+        by_name.setdefault(param.name, []).append((field, frame, param))
     return [
-        View(some[0][2], some[0][0], _offsets([frame for _, frame, _ in some], some[0][0], localiser.parts))
-        for some in grouped.values()
+        View(members[0][2], members[0][0], _offsets([frame for _, frame, _ in members], members[0][0], localiser.parts))
+        for members in by_name.values()
     ]

@@ -29,14 +29,19 @@ from tensorir.runtime.errors import refuse
 
 
 def written_out(program: Fencil, dims: Sequence[str]) -> Fencil:
-    """The program with loops of few rounds written out, where one reads neighbours along dims of what it carries."""
-    nodes = postorder(*values(program.closures))
-    loops = [n for n in nodes if isinstance(n, Call) and TABLE[n.op].control is Control.LOOP]
+    """Unrolls loops of few rounds if some loop reads neighbours, along `dims`, of what it carries; else the same
+    program.
+
+    A block could not compute such a loop: each round would need the halo anew.
+    """
+    all_nodes = postorder(*values(program.closures))
+    loops = [n for n in all_nodes if isinstance(n, Call) and TABLE[n.op].control is Control.LOOP]
     reading = any(_reads_neighbours(f, dims) for n in loops for f in n.args[:2])
     return UnrollLoops().run(program) if reading else program
 
 
 def _reads_neighbours(f: Expr, dims: Sequence[str]) -> bool:
+    """True if a function reads what depends on its parameters at an offset along one of the distributed `dims`."""
     return isinstance(f, Lambda) and any(
         isinstance(n, Call) and any(d in dims for d, _ in offsets(n)) and not n.free.isdisjoint(f.params)
         for n in postorder(*f.results)
@@ -44,40 +49,51 @@ def _reads_neighbours(f: Expr, dims: Sequence[str]) -> bool:
 
 
 def loop(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A loop on local points: carries are on the largest intervals on which the body can compute them from themselves.
+
+    The intervals start as those of the initial values and shrink until the body preserves them. The parts of the call
+    are kept in `localiser.regions`, shared by all results of the loop.
+    """
     condition, step, *starts = node.args
     assert isinstance(condition, Lambda) and isinstance(step, Lambda)
     key = (Control.LOOP, node.static.limit, frame, *map(id, node.args))
     if key not in localiser.regions:
         initial = yield from localiser.operands(starts, frame, scope)
-        on = localiser.intervals(initial)
+        intervals = localiser.intervals(initial)
         while True:
-            places = [_place_of_region(localiser, s.tensor, on) for s in starts]
-            params = _params(step, places)
+            carry_types = [_place_of_region(localiser, s.tensor, intervals) for s in starts]
+            params = _params(step, carry_types)
             results = yield from localiser.operands(step.results, frame, scope.inner(step.params, params))
-            narrowed = {**on, **{d: on.get(d, i) & i for d, i in localiser.intervals(results).items()}}
-            if narrowed == on:
+            narrowed = {**intervals, **{d: intervals.get(d, i) & i for d, i in localiser.intervals(results).items()}}
+            if narrowed == intervals:
                 break
-            on = narrowed
-        asked = _params(condition, places)
-        (more,) = yield from localiser.operands(condition.results, frame, scope.inner(condition.params, asked))
-        body = function(params, *(coerced(r, p) for r, p in zip(results, places, strict=True)), span=step.span)
-        states = [coerced(s, p) for s, p in zip(initial, places, strict=True)]
-        localiser.regions[key] = function(asked, more, span=condition.span), body, *states
+            intervals = narrowed
+        condition_params = _params(condition, carry_types)
+        (condition_value,) = yield from localiser.operands(
+            condition.results, frame, scope.inner(condition.params, condition_params)
+        )
+        body = function(params, *(coerced(r, p) for r, p in zip(results, carry_types, strict=True)), span=step.span)
+        states = [coerced(s, p) for s, p in zip(initial, carry_types, strict=True)]
+        localiser.regions[key] = function(condition_params, condition_value, span=condition.span), body, *states
     return call("loop", *localiser.regions[key], static=node.static, span=node.span)
 
 
 def cond(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    first, second, condition, *operands = node.args
-    assert isinstance(first, Lambda) and isinstance(second, Lambda)
+    """A conditional on local points: both branches get their arguments, and give their results, on common intervals.
+
+    The parts of the call are kept in `localiser.regions`, shared by all results of the conditional.
+    """
+    then_branch, else_branch, condition, *operands = node.args
+    assert isinstance(then_branch, Lambda) and isinstance(else_branch, Lambda)
     key = (Control.BRANCHES, frame, *map(id, node.args))
     if key not in localiser.regions:
         chosen = yield condition, (), scope
         arguments = yield from localiser.operands(operands, frame, scope)
-        on = localiser.intervals(arguments)
+        intervals = localiser.intervals(arguments)
         branches: list[tuple[list[Var], list[Expr]]] = []
-        for f in (first, second):
+        for f in (then_branch, else_branch):
             kinds = [
-                _place_of_region(localiser, p.type, {d: on[d] for d in on if d in a.tensor.dims})
+                _place_of_region(localiser, p.type, {d: intervals[d] for d in intervals if d in a.tensor.dims})
                 for p, a in zip(f.params, arguments, strict=True)
             ]
             params = [replace(p, type=t) for p, t in zip(f.params, kinds, strict=True)]
@@ -85,16 +101,18 @@ def cond(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making
         pairs = [localiser.common(pair) for pair in zip(*(results for _, results in branches), strict=True)]
         functions = [
             function(params, *(pair[k] for pair in pairs), span=f.span)
-            for k, (f, (params, _)) in enumerate(zip((first, second), branches, strict=True))
+            for k, (f, (params, _)) in enumerate(zip((then_branch, else_branch), branches, strict=True))
         ]
-        cuts = Dims(tuple(on.items()))
+        cuts = Dims(tuple(intervals.items()))
         localiser.regions[key] = *functions, chosen, *(cut(a, cuts) for a in arguments)
     return call("cond", *localiser.regions[key], static=node.static, span=node.span)
 
 
-def _place_of_region(localiser: Localiser, kind: TensorType, on: Mapping[str, Interval]) -> TensorType:
-    """The type of what is carried on local intervals; along dims that no value has it is the same everywhere."""
-    have = [(d, on[d]) for d in kind.dims if d in on and d in localiser.parts]
+def _place_of_region(localiser: Localiser, kind: TensorType, intervals: Mapping[str, Interval]) -> TensorType:
+    """The type of a carry or argument on local intervals; distributed dims without an interval, where it is constant,
+    go.
+    """
+    have = [(d, intervals[d]) for d in kind.dims if d in intervals and d in localiser.parts]
     return kind.on(Dims((*kind.dims.without(*localiser.parts).items, *have)))
 
 
@@ -139,7 +157,10 @@ class Fold:
 
 @dataclass(eq=False, slots=True)
 class Scope:
-    """The local expressions that stand for variables of functions, and those made of the nodes that use them."""
+    """Local expressions of the parameters of a function whose body is being localised.
+
+    `done` keeps the local form of each node of the body by identity and frame.
+    """
 
     variables: Mapping[Var, Expr]
     outer: Scope | None = None
@@ -151,7 +172,9 @@ class Scope:
 
 
 class Localiser:
-    """The local forms of expressions, and the parameters and folds that they read."""
+    """Rewrites expressions of the whole program into expressions on local points, and collects the inputs that they
+    read.
+    """
 
     def __init__(
         self,
@@ -161,12 +184,15 @@ class Localiser:
         taken: set[str],
         mesh: LocalMesh | None = None,
         tables: dict[tuple[str, int, int], LocalTable] | None = None,
-        asked: Mapping[str, Sequence[Interval]] | None = None,
+        condition_points: Mapping[str, Sequence[Interval]] | None = None,
     ) -> None:
-        """`box` has the local interval of a parameter along a dim, by their names.
+        """Everything that a rewrite needs to know; positions, views and folds that it creates are collected in
+        attributes.
 
-        `asked` has by dim the points of the whole, an interval for each device, at which conditions on positions are
-        evaluated: those that are the same at all of them are decided here.
+        `box(parameter, dim)` is the local interval of a parameter. `merged` names the parameter for a pair of a field
+        and a frame, so that several frames share one array; `taken` are names in use, and grows. `condition_points` has
+        by dim the points of the whole, an interval for each device, at which conditions on positions are evaluated:
+        conditions that are the same at all of them are decided here.
         """
         self.parts: Mapping[str, Part] = parts
         self.box: Callable[[str, str], Interval] = box
@@ -174,7 +200,7 @@ class Localiser:
         self.taken: set[str] = taken
         self.mesh: LocalMesh | None = mesh
         self.tables: dict[tuple[str, int, int], LocalTable] = {} if tables is None else tables
-        self.asked: Mapping[str, Sequence[Interval]] = {} if asked is None else asked
+        self.condition_points: Mapping[str, Sequence[Interval]] = {} if condition_points is None else condition_points
         self.bounds: dict[str, set[int]] = {}
         """By dim, the points of the whole before which conditions on positions are others than from there on."""
         self.views: dict[tuple[Var, Frame], Var] = {}
@@ -185,26 +211,30 @@ class Localiser:
         self._top = Scope({})
 
     def local(self, root: Expr) -> Expr:
-        """The local form of an expression."""
-        making: list[tuple[Making, tuple[int, Frame], Scope]] = []
-        sent: Any = None
-        asked: tuple[Expr, Frame, Scope] | None = (root, (), self._top)
+        """The local form of an expression.
+
+        Rules are generators that yield (operand, frame, scope) and are sent its local form; an explicit stack runs
+        them, so depth is bounded by memory alone. Forms are cached in their scope by node and frame.
+        """
+        pending: list[tuple[Making, tuple[int, Frame], Scope]] = []
+        reply: Any = None
+        request: tuple[Expr, Frame, Scope] | None = (root, (), self._top)
         while True:
-            if asked is not None:
-                node, frame, scope = asked
+            if request is not None:
+                node, frame, scope = request
                 scope = _home(node, scope)
                 key = id(node), self.reframed(node, frame)
-                if (known := scope.done.get(key)) is None:
-                    making.append((self._localised(node, key[1], scope), key, scope))
-                sent = known
-            if not making:
-                return sent
+                if (cached := scope.done.get(key)) is None:
+                    pending.append((self._localised(node, key[1], scope), key, scope))
+                reply = cached
+            if not pending:
+                return reply
             try:
-                asked = making[-1][0].send(sent)
+                request = pending[-1][0].send(reply)
             except StopIteration as ended:
-                _, key, scope = making.pop()
-                sent = scope.done[key] = ended.value
-                asked = None
+                _, key, scope = pending.pop()
+                reply = scope.done[key] = ended.value
+                request = None
 
     def reframed(self, node: Expr, frame: Frame) -> Frame:
         """A frame says nothing of dims that a node lacks."""
@@ -213,63 +243,75 @@ class Localiser:
     # Parameters
 
     def view(self, field: Var, frame: Frame) -> Var:
-        """A parameter of the whole as one of the local program."""
+        """The parameter of the local program for a field in a frame, created when first read; merged frames share a
+        name.
+        """
         param = self.views.get((field, frame))
         if param is None:
             name = self.merged.get((field.name, frame))
             if name is None:
                 name = _free(field.name, self.taken)
-            known = next((v for v in self.views.values() if v.name == name), None)
+            existing = next((v for v in self.views.values() if v.name == name), None)
             dims = Dims(tuple((d, self._interval(field, name, d, i)) for d, i in field.type.dims.items))
-            param = self.views[field, frame] = known or var(name, field.type.on(dims), field.span)
+            param = self.views[field, frame] = existing or var(name, field.type.on(dims), field.span)
         return param
 
-    def _interval(self, field: Var, name: str, dim: str, whole: Interval) -> Interval:
-        """The local points of a parameter."""
+    def _interval(self, field: Var, local_name: str, dim: str, whole: Interval) -> Interval:
+        """The local interval of a field along one dim: the mesh's places, the box of a block, or all of a dim not
+        distributed.
+        """
         if self.mesh is not None and dim in self.mesh.numbers:
             return self.mesh.interval(field, dim)
-        return self.box(name, dim) if dim in self.parts else whole
+        return self.box(local_name, dim) if dim in self.parts else whole
 
     def table(self, node: Call) -> Expr | None:
-        """The table of a shift in the numbers of the device; None where it is the whole's."""
-        shift = None if self.mesh is None else self.mesh.shift(node)
-        if self.mesh is None or shift is None:
+        """The neighbour table of a call in local numbers, created when first read; None where the whole's table is
+        used.
+        """
+        mesh_shift = None if self.mesh is None else self.mesh.shift(node)
+        if self.mesh is None or mesh_shift is None:
             return None
-        key = shift.table.name, *self.mesh.extents(shift)
+        key = mesh_shift.table.name, *self.mesh.extents(mesh_shift)
         if key not in self.tables:
-            self.tables[key] = self.mesh.table(shift, _free(shift.table.name, self.taken))
+            self.tables[key] = self.mesh.table(mesh_shift, _free(mesh_shift.table.name, self.taken))
         return self.tables[key].param
 
     def at(self, dim: str, frame: Frame = ()) -> Expr:
-        """The coordinate in the whole of each local point."""
+        """The coordinate in the whole of each local point along a dim, as an expression; `frame` adds its offset."""
         if dim not in self.positions:
             name = self.merged.get((dim, (("at", 0),))) or _free(f"{dim}_at", self.taken)
             self.positions[dim] = var(name, TensorType(INT32, Dims(((dim, self.box(name, dim)),))))
         offset = dict(frame).get(dim, 0)
-        place = self.positions[dim]
-        return call("plus", place, literal(offset)) if offset else place
+        positions = self.positions[dim]
+        return call("plus", positions, literal(offset)) if offset else positions
 
     def beside(self, op: str, dim: str, bound: int, frame: Frame) -> Expr | bool:
-        """The condition that points of the whole are `less` than a bound, or `greater_equal`, or what it is at all."""
+        """The condition that coordinates along `dim` are `less` than a bound, or `greater_equal`, as `op` says.
+
+        True or False if it is the same at all `condition_points`. The bound is recorded in `bounds`.
+        """
         offset = dict(frame).get(dim, 0)
         self.bounds.setdefault(dim, set()).add(bound - offset)
-        asked = self.asked.get(dim, ())
-        below = bool(asked) and all(i.stop + offset <= bound for i in asked)
-        if below or (asked and all(i.start + offset >= bound for i in asked)):
+        intervals = self.condition_points.get(dim, ())
+        below = bool(intervals) and all(i.stop + offset <= bound for i in intervals)
+        if below or (intervals and all(i.start + offset >= bound for i in intervals)):
             return below == (op == "less")
         return call(op, self.at(dim, frame), literal(bound))
 
     def inside(self, part: Dims, whole: Dims | None, frame: Frame) -> Expr | bool:
-        """The condition that a point of the whole lies in a part along the distributed dims."""
+        """The condition that a point lies in `part`, along the distributed dims; True or False where that is decided.
+
+        Ends of `part` that are ends of `whole` are not compared: no point lies beyond them.
+        """
         condition: Expr | bool = True
         for d, i in part.items:
             if d not in self.parts:
                 continue
-            ends = None if whole is None else whole.get(d)
+            outer = None if whole is None else whole.get(d)
             sides: list[Expr | bool] = []
-            if ends is None or i.start > ends.start:
+            if outer is None or i.start > outer.start:
                 sides.append(self.beside("greater_equal", d, i.start, frame))
-            if ends is None or i.stop < ends.stop:
+            if outer is None or i.stop < outer.stop:
                 sides.append(self.beside("less", d, i.stop, frame))
             for side in sides:
                 if side is False or condition is False:
@@ -279,7 +321,7 @@ class Localiser:
         return condition
 
     def common(self, values: Sequence[Expr]) -> list[Expr]:
-        """Values on the same intervals of the distributed dims."""
+        """The values, cut along the distributed dims to the intervals that all of them have."""
         shared: dict[str, Interval] = {}
         for d in self.parts:
             for v in values:
@@ -292,7 +334,7 @@ class Localiser:
         return coerced(value, value.tensor.on(Dims((*dims.without(*intervals).items, *intervals.items()))))
 
     def intervals(self, values: Iterable[Expr]) -> dict[str, Interval]:
-        """The points along distributed dims that all values have which have any."""
+        """By distributed dim, the intersection of the intervals of the values that have it."""
         shared: dict[str, Interval] = {}
         for v in values:
             for d, i in v.tensor.dims.items:
@@ -307,6 +349,9 @@ class Localiser:
     # Rules
 
     def _localised(self, node: Expr, frame: Frame, scope: Scope) -> Making:
+        """The rule for a node: literals stay, variables become parameters of the block, calls go to the rule of their
+        builtin.
+        """
         match node:
             case Literal():
                 return node
@@ -322,12 +367,16 @@ class Localiser:
                 raise AssertionError(node)
 
     def operands(self, nodes: Sequence[Expr], frame: Frame, scope: Scope) -> Generator[Any, Expr, list[Expr]]:
+        """The local forms of several nodes, asked for one after the other (a generator to delegate to, `yield
+        from`).
+        """
         localised: list[Expr] = []
         for node in nodes:
             localised.append((yield node, frame, scope))
         return localised
 
     def _called(self, node: Call, frame: Frame, scope: Scope) -> Making:
+        """The rule of a builtin: by its control, its name, or its properties (table, placed, definition, effect)."""
         row = TABLE[node.op]
         rule = _RULES.get(row.control or node.op) or (
             _neighbours if row.table else _placed if row.placed else _pointwise
@@ -347,6 +396,10 @@ def _home(node: Expr, scope: Scope) -> Scope:
 
 
 def _pointwise(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A call that computes each point from the same point of its operands, on the points that all of them have.
+
+    A call with functions that no rule handles has no distributed dim: it stays, on local parameters.
+    """
     if any(isinstance(a, (Lambda, Operator)) for a in node.args):
         # it has no distributed dim: the same expression on the local parameters
         variables = sorted(node.free, key=lambda v: v.name)
@@ -359,6 +412,7 @@ def _pointwise(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> 
 
 
 def _defined(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A builtin defined by a function of others: the local form of its definition, applied to the local operands."""
     definition = node.definition
     assert definition is not None
     args = yield from localiser.operands(node.args, frame, scope)
@@ -366,6 +420,9 @@ def _defined(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Ma
 
 
 def _shift(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A shift along a dim: a local shift, unless it reads across a periodic boundary; then the operand is read in
+    another frame. It is dropped where the local operand is constant along the dim.
+    """
     dim, offset = node.static
     (x,) = node.args
     if dim in localiser.parts and far(dim, offset, localiser.parts):
@@ -379,60 +436,73 @@ def _shift(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Maki
 
 
 def _neighbours(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A read through a neighbour table, in local numbers; an operand constant along the source dim is
+    broadcast first.
+    """
     table = localiser.table(node)
     if table is None:
         return (yield from _pointwise(localiser, node, frame, scope))
     operand = yield node.args[1], frame, scope
     _, source = neighbour_source(table.tensor)
     if source not in operand.tensor.dims:  # the same at all points
-        places = localiser.box(source, source)
-        operand = call("add_dim", operand, static=(source, places.start, places.stop), span=node.span)
+        source_interval = localiser.box(source, source)
+        operand = call("add_dim", operand, static=(source, source_interval.start, source_interval.stop), span=node.span)
     return call(node.op, table, operand, static=node.static, span=node.span)
 
 
 def _placed(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """A call whose static parameters say where it has points: of distributed dims they say nothing."""
+    """A builtin with intervals in its static parameters (such as `subset`): distributed dims are dropped from these."""
     operand = yield node.args[0], frame, scope
-    named = names_in(node.static).difference(localiser.parts)
-    rest = Dims(tuple((d, i) for d, i in node.type.dims.items if d in named))
-    return placed(node, [operand], rest) if len(rest) else operand
+    static_dims = names_in(node.static).difference(localiser.parts)
+    local_dims = Dims(tuple((d, i) for d, i in node.type.dims.items if d in static_dims))
+    return placed(node, [operand], local_dims) if len(local_dims) else operand
 
 
 def _concat(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """A join of operands along a dim; along a distributed one it selects by the coordinate: `if at < start_of_upper
+    then lower else upper`, from the highest operand down.
+
+    Operands without a point in the block are left out.
+    """
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
     if dim not in localiser.parts:
         args = yield from localiser.operands(node.args, frame, scope)
         return call("concat", *localiser.common(args), span=node.span)
     order = sorted(range(len(types)), key=lambda k: (types[k][dim].start, types[k][dim].stop), reverse=True)
-    last, begin = node.args[order[0]], types[order[0]][dim].start
+    upper, upper_start = node.args[order[0]], types[order[0]][dim].start
     # what a block has no point of is not made: views have no more points than are read
-    earlier: list[tuple[Expr, Expr]] = []
+    lower_parts: list[tuple[Expr, Expr]] = []
     for k in order[1:]:
-        if node.args[k] is not (earlier[-1][1] if earlier else last) and types[k][dim]:
-            before = localiser.beside("less", dim, begin, frame)
-            if before is True:
-                last, earlier = node.args[k], []
-            elif before is not False:
-                earlier.append((before, node.args[k]))
-        begin = types[k][dim].start
-    joined = yield last, frame, scope
-    for before, part in earlier:
-        one = yield part, frame, scope
-        joined = joined if one is joined else call("if", before, one, joined, span=node.span)
+        if node.args[k] is not (lower_parts[-1][1] if lower_parts else upper) and types[k][dim]:
+            condition = localiser.beside("less", dim, upper_start, frame)
+            if condition is True:
+                upper, lower_parts = node.args[k], []
+            elif condition is not False:
+                lower_parts.append((condition, node.args[k]))
+        upper_start = types[k][dim].start
+    joined = yield upper, frame, scope
+    for condition, operand in lower_parts:
+        lower = yield operand, frame, scope
+        joined = joined if lower is joined else call("if", condition, lower, joined, span=node.span)
     return joined
 
 
 def _update(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """An update of a part of a tensor: `if point in part then y else x`, where the part is bounded along distributed
+    dims.
+
+    Along other dims it stays an `update` of the local operands.
+    """
     whole, part = (a.tensor.dims for a in node.args)
-    others = whole.without(*localiser.parts)
+    local_dims = whole.without(*localiser.parts)
     inside = localiser.inside(part, whole, frame) if part.size else False
     if inside is False:
         return (yield node.args[0], frame, scope)
     y = yield node.args[1], frame, scope
-    if all(part.get(d) in (None, i) for d, i in others.items):
-        lacking = Dims(tuple((d, i) for d, i in others.items if d not in part))
-        y = coerced(y, y.tensor.on(Dims((*y.tensor.dims.items, *lacking.items))))
+    if all(part.get(d) in (None, i) for d, i in local_dims.items):
+        missing = Dims(tuple((d, i) for d, i in local_dims.items if d not in part))
+        y = coerced(y, y.tensor.on(Dims((*y.tensor.dims.items, *missing.items))))
         if inside is True:
             return y
         x = yield node.args[0], frame, scope
@@ -444,6 +514,7 @@ def _update(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Mak
 
 
 def _pos(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
+    """The coordinate along a dim: of the whole, from the device's positions, where the dim is distributed."""
     if node.static.dim in localiser.parts:
         return localiser.at(node.static.dim, frame)
     operand = yield node.args[0], frame, scope
@@ -451,7 +522,10 @@ def _pos(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making
 
 
 def _gather(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """A gather whose indices are checked in the block itself alone: halos that nobody reads may hold any."""
+    """A gather in whole-array indices of dims that are not distributed; bounds are checked in the block alone.
+
+    Indices in the halo may hold anything, so there the gather clamps, and the checked block is written over it.
+    """
     dims, mode = node.static
     source = node.args[0].tensor.dims
     x, *indices = yield from localiser.operands(node.args, frame, scope)
@@ -460,22 +534,22 @@ def _gather(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Mak
     if any(localiser.reframed(i, frame) for i in node.args[1:]):
         message = "indices that are checked are read across a periodic boundary of what is distributed."
         raise refuse("D04", message, "clamp them: gather(I, clamp)(x, i).", at=node.span)
-    known: list[Expr] = []
+    safe: list[Expr] = []
     for dim, index, local_index in zip(dims, node.args[1:], indices, strict=True):
         inside = localiser.inside(index.tensor.dims, None, frame)
         element = local_index.tensor.element
         assert isinstance(element, Scalar)
         first = literal(source[dim].start, element)
-        known.append(local_index if isinstance(inside, bool) else call("if", inside, local_index, first))
-    blocks = [localiser.block(i) for i in known]
+        safe.append(local_index if isinstance(inside, bool) else call("if", inside, local_index, first))
+    blocks = [localiser.block(i) for i in safe]
     checked = call("gather", localiser.block(x), *blocks, static=node.static, span=node.span)
-    around = call("gather", x, *known, static=(dims, "clamp"), span=node.span)
-    same = all(checked.tensor.dims[d] == i for d, i in around.tensor.dims.items)
-    return checked if same else call("update", around, checked, span=node.span)
+    clamped = call("gather", x, *safe, static=(dims, "clamp"), span=node.span)
+    covers_all = all(checked.tensor.dims[d] == i for d, i in clamped.tensor.dims.items)
+    return checked if covers_all else call("update", clamped, checked, span=node.span)
 
 
 def _assert(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """Each device looks at its block."""
+    """A check of a condition, which each device makes at the points of its own block."""
     x = yield node.args[0], frame, scope
     condition = yield node.args[1], (), scope
     inside = localiser.inside(node.args[1].tensor.dims, None, ())
@@ -488,67 +562,75 @@ def _assert(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Mak
 
 
 def _fold(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """A fold along a dim that is not distributed: each block folds what it has."""
+    """A fold along a dim that is not distributed: each block folds its own points; along a distributed one, see
+    `_combined`.
+
+    The intervals of the state start as those of the operands and shrink until the body preserves them.
+    """
     if node.static.dim in localiser.parts:
         return (yield from _combined(localiser, node, frame, scope))
     f, *operands = node.args
     assert isinstance(f, (Lambda, Operator))
     init, *args = yield from localiser.operands(operands, frame, scope)
-    on = localiser.intervals([init, *args])
+    intervals = localiser.intervals([init, *args])
     while True:
-        places = [_place(localiser, t, on, None) for t in f.type.params[:1]]
-        places += [_place(localiser, t, on, a) for t, a in zip(f.type.params[1:], args, strict=True)]
+        param_types = [_place(localiser, t, intervals, None) for t in f.type.params[:1]]
+        param_types += [_place(localiser, t, intervals, a) for t, a in zip(f.type.params[1:], args, strict=True)]
         if isinstance(f, Operator):
-            local_function: Lambda | Operator = operator(f.op, *places, span=f.span)
+            local_function: Lambda | Operator = operator(f.op, *param_types, span=f.span)
             break
-        params = [replace(p, type=t) for p, t in zip(f.params, places, strict=True)]
+        params = [replace(p, type=t) for p, t in zip(f.params, param_types, strict=True)]
         body = yield f.body, frame, scope.inner(f.params, params)
         # what it takes from outside may be on fewer points
-        narrowed = {**on, **{d: on.get(d, i) & i for d, i in localiser.intervals([body]).items()}}
-        if narrowed == on:
-            local_function = Lambda(tuple(params), (coerced(body, places[0]),), f.span)
+        narrowed = {**intervals, **{d: intervals.get(d, i) & i for d, i in localiser.intervals([body]).items()}}
+        if narrowed == intervals:
+            local_function = Lambda(tuple(params), (coerced(body, param_types[0]),), f.span)
             break
-        on = narrowed
-    cuts = Dims(tuple(on.items()))
+        intervals = narrowed
+    cuts = Dims(tuple(intervals.items()))
     return call(
         node.op, local_function, cut(init, cuts), *(cut(a, cuts) for a in args), static=node.static, span=node.span
     )
 
 
-def _place(localiser: Localiser, kind: TensorType, on: Mapping[str, Interval], arg: Expr | None) -> TensorType:
-    """The type of a function's parameter on local intervals; that of the state has all dims."""
-    have = {d: i for d, i in on.items() if arg is None or d in arg.tensor.dims}
+def _place(localiser: Localiser, kind: TensorType, intervals: Mapping[str, Interval], arg: Expr | None) -> TensorType:
+    """The type of a function's parameter on local intervals: with the dims of its argument, or all if `arg` is None."""
+    have = {d: i for d, i in intervals.items() if arg is None or d in arg.tensor.dims}
     return kind.on(Dims((*kind.dims.without(*localiser.parts).items, *have.items())))
 
 
 def _combined(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making:
-    """A fold along a distributed dim: of the block here, and of all blocks in the stage after this."""
+    """A fold along a distributed dim: each block folds its points from the identity, and the partial results are
+    combined.
+
+    Appends a `Fold`, whose parameter holds the combined value in later stages; gives `op(init, parameter)`.
+    """
     fold, monoid = node.fold, monoid_of(node)
     assert fold is not None and monoid is not None
     dim = fold.dim
     init = yield node.args[1], frame, scope
     if monoid.each is None:
-        each = yield node.args[2], frame, scope
+        folded = yield node.args[2], frame, scope
     else:
-        read = [(p, a) for p, a in zip(monoid.params, node.args[2:], strict=True) if p in monoid.each.free]
-        args = yield from localiser.operands([a for _, a in read], frame, scope)
-        each = yield monoid.each, frame, scope.inner([p for p, _ in read], args)
+        used = [(p, a) for p, a in zip(monoid.params, node.args[2:], strict=True) if p in monoid.each.free]
+        args = yield from localiser.operands([a for _, a in used], frame, scope)
+        folded = yield monoid.each, frame, scope.inner([p for p, _ in used], args)
     element = node.tensor.element
     row = TABLE[monoid.op]
     assert row.identity is not None and isinstance(element, Scalar)
-    nothing = literal(row.identity(element), element)
-    part, interval = localiser.parts[dim], fold.interval
-    if interval != part.padded or dim not in each.tensor.dims:
+    identity = literal(row.identity(element), element)
+    decomposition, interval = localiser.parts[dim], fold.interval
+    if interval != decomposition.padded or dim not in folded.tensor.dims:
         inside = localiser.inside(Dims(((dim, interval),)), None, ())
         assert not isinstance(inside, bool)
-        each = call("if", inside, each, nothing)
-    block = cut(each, Dims(((dim, Interval(0, part.size)),)))
+        folded = call("if", inside, folded, identity)
+    block = cut(folded, Dims(((dim, Interval(0, decomposition.size)),)))
     kind = block.tensor.on(block.tensor.dims.without(dim))
-    partial = call("reduce", operator(monoid.op, kind, kind), nothing, block, static=(dim,), span=node.span)
+    partial = call("reduce", operator(monoid.op, kind, kind), identity, block, static=(dim,), span=node.span)
     level = 1 + max((f.level for f in localiser.folds if f.param in partial.free), default=-1)
-    name = f"fold_{len(localiser.folds) + 1}"
-    dims = Dims(tuple((d, localiser.box(name, d) & i if d in localiser.parts else i) for d, i in kind.dims.items))
-    param = var(name, kind.on(dims))
+    param_name = f"fold_{len(localiser.folds) + 1}"
+    dims = Dims(tuple((d, localiser.box(param_name, d) & i if d in localiser.parts else i) for d, i in kind.dims.items))
+    param = var(param_name, kind.on(dims))
     localiser.folds.append(Fold(param, partial, monoid.op, dim, level))
     return call(monoid.op, init, param, span=node.span)
 

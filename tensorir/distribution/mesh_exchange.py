@@ -40,7 +40,7 @@ NOTHING: Keys = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shift:
-    """A read through a table, from a dim of the mesh to one of it."""
+    """A read through a neighbour table, from one dim of the mesh to another."""
 
     table: Var
     dim: str
@@ -48,7 +48,7 @@ class Shift:
     rows: Keys
     """The points at which its value is needed."""
     read: Keys
-    """The points of the source that the devices have of its operand: those that it reads, and others read elsewhere."""
+    """The points of the operand that the devices have: those that this call reads, and those that other calls read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,43 +61,49 @@ class MeshNeeds:
 
 def needed(
     roots: Iterable[Expr],
-    asked: Callable[[Expr, Access | None, Call | None, N | None], N | None],
+    operand_need: Callable[[Expr, Access | None, Call | None, N | None], N | None],
     joined: Callable[[Expr, N | None, N], N],
 ) -> dict[int, N]:
-    """The needs of devices of every expression, by identity, backward from their own points of the roots.
+    """Backward pass over expressions: the need of every node, by its identity, where a device needs its own points of
+    the roots.
 
-    `asked` has what a call with a need asks of an operand through its access map, None where it asks nothing of it;
-    without a call it is what devices have of their own. `joined` adds it to what other calls ask.
+    `operand_need(operand, access, call, need of the call)` gives what a call needs of an operand through an access map
+    (None: nothing); with None for the last three it gives a device's own points. `joined(node, earlier or None, new)`
+    unites the needs of several calls. A node is visited after all calls that read it.
     """
     roots = tuple(roots)
     needs: dict[int, N] = {}
 
     def add(node: Expr, access: Access | None, call: Call | None, need: N | None) -> None:
-        if (more := asked(node, access, call, need)) is not None:
-            needs[id(node)] = joined(node, needs.get(id(node)), more)
+        if (new := operand_need(node, access, call, need)) is not None:
+            needs[id(node)] = joined(node, needs.get(id(node)), new)
 
     for root in roots:
         add(root, None, None, None)
     for node in reversed(list(postorder(*roots))):
         if not isinstance(node, Call) or id(node) not in needs:
             continue
-        maps = node.accesses
-        for arg, access in zip(node.args, (EVERYWHERE,) * len(node.args) if maps is None else maps, strict=True):
+        accesses = node.accesses
+        for arg, access in zip(
+            node.args, (EVERYWHERE,) * len(node.args) if accesses is None else accesses, strict=True
+        ):
             if access is None:
                 continue
             # of what is looked at as a whole every device looks at its own points
-            alone = TABLE[node.op].effect and not access.is_identity
+            own_points_only = TABLE[node.op].effect and not access.is_identity
             for value in arg.results if isinstance(arg, Lambda) else (arg,):
                 if isinstance(value.type, TensorType):
-                    add(value, *((None, None, None) if alone else (access, node, needs[id(node)])))
+                    add(value, *((None, None, None) if own_points_only else (access, node, needs[id(node)])))
     return needs
 
 
 def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables: Tables) -> MeshNeeds:
-    """The points that each device needs for its own points of all results."""
+    """The points that the devices need of each field, and the rows and points of each read through a table, if every
+    device computes its own points of the results. `tables` has the neighbour tables by name.
+    """
     results = tuple(results)
     rules = _Needs(parts, tables)
-    by_node = needed(results, rules.asked, rules.joined)
+    by_node = needed(results, rules.operand_need, rules.joined)
     fields: dict[Var, Keys] = {}
     shifts: dict[int, Shift] = {}
     for node in postorder(*results):
@@ -112,38 +118,48 @@ def mesh_needs(results: Iterable[Expr], parts: Mapping[str, Subdomains], tables:
 
 
 class _Needs:
-    """Rules of one backward pass; equal sets of points are one array, so that what they lead to is looked up once."""
+    """Rules of one backward pass for `needed`. Equal sets of points are one array (interned), so that identity can be
+    compared and a table is read once per set.
+    """
 
     def __init__(self, parts: Mapping[str, Subdomains], tables: Tables) -> None:
         self.parts, self.tables = parts, tables
-        self._known: dict[int, list[Keys]] = {}
+        self._interned: dict[int, list[Keys]] = {}
         self._through: dict[tuple[str, str, int, int | None], Keys] = {}
 
-    def asked(self, node: Expr, access: Access | None, call: Call | None, need: Keys | None) -> Keys | None:
-        """The points that a call reads of an operand; where all points are folded, those that each device has."""
+    def operand_need(self, node: Expr, access: Access | None, call: Call | None, need: Keys | None) -> Keys | None:
+        """The points needed of an operand, cut to its interval; None for the table of a read.
+
+        Through a table they are the entries at the rows that the call needs; along the dim of the call they are those
+        of the call; in all other cases (a result, a fold of all points) those that each device owns.
+        """
         dim = mesh_dim(node.type, self.parts)
-        shift = None if call is None else self.table_of(call)
-        if shift is not None and node is shift[0]:
+        table_and_dim = None if call is None else self.table_of(call)
+        if table_and_dim is not None and node is table_and_dim[0]:
             return None
         if dim is None:
             return NOTHING
         part, interval = self.parts[dim], node.tensor.dims[dim]
         keys = self._one(part.owned)
-        if call is not None and need is not None and (shift or mesh_dim(call.type, self.parts) == dim):
-            keys = self._read(call, *shift, need) if shift else need
+        if call is not None and need is not None and (table_and_dim or mesh_dim(call.type, self.parts) == dim):
+            keys = self._read(call, *table_and_dim, need) if table_and_dim else need
         if interval != part.interval:
             point = keys % part.extent + part.interval.start
             keys = self._one(keys[(point >= interval.start) & (point < interval.stop)])
         return keys
 
     def joined(self, node: Expr, a: Keys | None, b: Keys) -> Keys:
+        """The union of two sets of points of a node; the first may be None."""
         dim = mesh_dim(node.type, self.parts)
         if a is None or a is b or dim is None:
             return b
         return self._one(distinct(np.concatenate([a, b]), self.parts[dim].parts * self.parts[dim].extent))
 
     def table_of(self, node: Expr) -> tuple[Var, str] | None:
-        """The table of a shift, and the dim of the mesh that it leads from to one that is not whole on every device."""
+        """The table of a call that reads through one, and the table's dim of the mesh.
+
+        None for other calls, and for tables from dims that are whole on every device, or to such.
+        """
         match node:
             case Call(op, (Var() as table, _)) if TABLE[op].table and _source(table) in self.parts:
                 dim = mesh_dim(table.type, self.parts)
@@ -152,7 +168,9 @@ class _Needs:
                 return None
 
     def _read(self, node: Call, table: Var, dim: str, rows: Keys) -> Keys:
-        """The points of the source that a shift reads where it is needed."""
+        """The points of the source dim in the `rows` of a table, cached by table, rows and slot; D15 if the table is
+        not bound.
+        """
         source = _source(table)
         slot = getattr(node.static, "neighbour", None)
         key = table.name, dim, id(rows), slot
@@ -164,19 +182,21 @@ class _Needs:
                 )
                 raise refuse("D15", message, f"bind it, f.bind({table.name}=table), or pass it as an array of NumPy.")
             device, point = np.divmod(rows, part.extent)
-            read = entries(table, self.tables[table.name], dim, slot)
-            read = read.reshape(len(read), -1)[point + part.interval.start - table.tensor.dims[dim].start]
-            keys = device[:, None] * to.extent + (read - to.interval.start)
-            self._through[key] = self._one(distinct(keys[read != -1], to.parts * to.extent))
+            neighbours = entries(table, self.tables[table.name], dim, slot)
+            neighbours = neighbours.reshape(len(neighbours), -1)[
+                point + part.interval.start - table.tensor.dims[dim].start
+            ]
+            keys = device[:, None] * to.extent + (neighbours - to.interval.start)
+            self._through[key] = self._one(distinct(keys[neighbours != -1], to.parts * to.extent))
         return self._through[key]
 
     def _one(self, keys: Keys) -> Keys:
-        """The array for a set of points."""
-        some = self._known.setdefault(len(keys), [])
-        known = next((k for k in some if k is keys or np.array_equal(k, keys)), None)
-        if known is None:
-            some.append(keys)
-        return keys if known is None else known
+        """Interns a set of points: the array first seen with these points."""
+        same_size = self._interned.setdefault(len(keys), [])
+        existing = next((k for k in same_size if k is keys or np.array_equal(k, keys)), None)
+        if existing is None:
+            same_size.append(keys)
+        return keys if existing is None else existing
 
 
 def _source(table: Expr) -> str:
@@ -184,14 +204,16 @@ def _source(table: Expr) -> str:
 
 
 def entries(table: Var, array: NDArray[Any], dim: str, slot: int | None = None) -> NDArray[np.int64]:
-    """The entries of a table, the points of a dim first and the slots last: all of them, or one."""
+    """The entries of a neighbour table with the axes ordered as `dim`, further dims, neighbour slots; with `slot`,
+    which counts in coordinates of the slots' dim, those of one slot.
+    """
     dims = table.tensor.dims
     tag, _ = neighbour_source(table.tensor)
     names = dims.names
     order = [names.index(dim), *(k for k, n in enumerate(names) if n not in (dim, tag)), names.index(tag)]
-    slots: Interval = dims[tag]
-    moved = np.transpose(np.asarray(array), order).astype(np.int64)
-    return moved if slot is None else moved[..., slot - slots.start]
+    slot_interval: Interval = dims[tag]
+    by_row = np.transpose(np.asarray(array), order).astype(np.int64)
+    return by_row if slot is None else by_row[..., slot - slot_interval.start]
 
 
 def distinct(keys: Keys, bound: int) -> Keys:
@@ -216,7 +238,10 @@ def distinct(keys: Keys, bound: int) -> Keys:
 
 @dataclass(frozen=True, eq=False)
 class LocalNumbers:
-    """A dim of a mesh as each device counts it."""
+    """The local places of a dim of a mesh: each device's own points, and after them its halo.
+
+    `extent` is the number of places that every device has, padding included.
+    """
 
     part: Subdomains
     keys: Keys
@@ -227,7 +252,9 @@ class LocalNumbers:
 
     @cached_property
     def _marked(self) -> NDArray[np.int32] | None:
-        """By device and point, where it stands; None where there are too many."""
+        """A dense map (device × extent + point) → place, -1 where absent; None where that would exceed `MOST_MARKED`
+        entries.
+        """
         bound = self.part.parts * self.part.extent
         if bound > MOST_MARKED:
             return None
@@ -236,11 +263,11 @@ class LocalNumbers:
         return places
 
     def places(self, keys: Keys) -> NDArray[np.int64]:
-        """The places of points on their devices, -1 for those that a device lacks."""
+        """The places of points on their devices, -1 for points that their device lacks."""
         if self._marked is not None:
             return self._marked[keys].astype(np.int64)
-        nearest = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[nearest] == keys, self.at[nearest], -1)
+        candidate = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[candidate] == keys, self.at[candidate], -1)
 
     def within(self, keys: Keys) -> Interval:
         """The first places, as many as points need on the device where they need most; own points are all there."""
@@ -252,7 +279,9 @@ class LocalNumbers:
         return keys[self.part.owners[point] != device]
 
     def points(self, stop: int) -> NDArray[np.int64]:
-        """Devices by the first places: the point there, from the interval's start; -1 where none is."""
+        """A table of devices by the first `stop` places: the point there, from the interval's start; -1 in the
+        padding.
+        """
         points = np.full((self.part.parts, self.extent), -1, np.int64)
         device, point = np.divmod(self.keys, self.part.extent)
         points[device, self.at] = point
@@ -260,22 +289,27 @@ class LocalNumbers:
 
 
 def _numbers(part: Subdomains, needs: Sequence[Keys]) -> LocalNumbers:
-    """The own points of devices, and then those that they need of others, in the order of how many need them."""
-    every = distinct(np.concatenate([part.owned, *needs]), part.parts * part.extent)
-    device, point = np.divmod(every, part.extent)
+    """Numbers the points of a dim on each device: own points first, padded to the size of the largest part, then the
+    halo.
+
+    `needs` are the sets of points that fields and tables need; halo points are ordered by how many sets need them, then
+    by owner, so that most sets are a prefix.
+    """
+    keys = distinct(np.concatenate([part.owned, *needs]), part.parts * part.extent)
+    device, point = np.divmod(keys, part.extent)
     owner = part.owners[point]
-    away = owner != device
-    readers = np.zeros_like(every)
-    for some in needs:
-        readers[np.searchsorted(every, some)] += 1
-    order = np.lexsort((point, owner * away, -readers * away, away, device))
+    in_halo = owner != device
+    readers = np.zeros_like(keys)
+    for needed_keys in needs:
+        readers[np.searchsorted(keys, needed_keys)] += 1
+    order = np.lexsort((point, owner * in_halo, -readers * in_halo, in_halo, device))
     counts = np.bincount(device[order], minlength=part.parts)
-    first = np.cumsum(counts) - counts
-    position = np.empty_like(every)
-    position[order] = np.arange(len(every)) - np.repeat(first, counts)
+    device_start = np.cumsum(counts) - counts
+    position = np.empty_like(keys)
+    position[order] = np.arange(len(keys)) - np.repeat(device_start, counts)
     owned = np.asarray(part.counts)[device]
-    at = np.where(away, position - owned + part.size, position)
-    return LocalNumbers(part, every, at, int(at.max()) + 1)
+    place = np.where(in_halo, position - owned + part.size, position)
+    return LocalNumbers(part, keys, place, int(place.max()) + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -330,42 +364,52 @@ class LocalMesh:
         return rows.stop, self.numbers[shift.source].within(shift.read).stop
 
     def table(self, shift: Shift, name: str) -> LocalTable:
-        """The table of a shift in local numbers; what nobody reads there leads to the outer halo, which few read."""
-        rows, read = self.extents(shift)
+        """The neighbour table of a shift in local places, one block of rows per device; -1 stays -1.
+
+        Entries that no one reads (rows in the padding, neighbours that the device lacks) point into the last places,
+        each slot at another one, which costs less than all at one place.
+        """
+        row_extent, read_extent = self.extents(shift)
         part, source = self.numbers[shift.dim].part, self.numbers[shift.source].part
         whole, dims = shift.table, shift.table.tensor.dims
         global_rows = entries(whole, self.tables[whole.name], shift.dim)
-        points = self.numbers[shift.dim].points(rows)
-        at = np.clip(points + part.interval.start - dims[shift.dim].start, 0, len(dims[shift.dim]) - 1)
-        neighbours = global_rows[at]
+        points = self.numbers[shift.dim].points(row_extent)
+        row_numbers = np.clip(points + part.interval.start - dims[shift.dim].start, 0, len(dims[shift.dim]) - 1)
+        neighbours = global_rows[row_numbers]
         device = np.arange(part.parts).reshape(-1, *(1,) * (neighbours.ndim - 1))
         keys = device * source.extent + np.maximum(neighbours - source.interval.start, 0)
-        place = self.numbers[shift.source].places(keys)
+        places = self.numbers[shift.source].places(keys)
         slots = np.arange(neighbours[0].size, dtype=np.int64).reshape(neighbours.shape[1:])
-        spread: NDArray[np.int64] = read - 1 - slots % read
-        local = np.where((place >= 0) & (place < read), place, spread)
-        real = (points >= 0).reshape(*points.shape, *(1,) * (neighbours.ndim - 2))
-        local = np.where(real, np.where(neighbours == -1, -1, local), spread)
-        others = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]
+        unread: NDArray[np.int64] = read_extent - 1 - slots % read_extent
+        local = np.where((places >= 0) & (places < read_extent), places, unread)
+        is_point = (points >= 0).reshape(*points.shape, *(1,) * (neighbours.ndim - 2))
+        local = np.where(is_point, np.where(neighbours == -1, -1, local), unread)
+        further_dims = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]
         tag = [(n, i) for n, i in dims.items if n.startswith("_NB_")]
-        kind = TensorType(INT32, Dims(((shift.dim, Interval(0, rows)), *others, *tag)))
-        return LocalTable(var(name, kind, whole.span), whole.name, local.astype(np.int32), Interval(0, read))
+        table_type = TensorType(INT32, Dims(((shift.dim, Interval(0, row_extent)), *further_dims, *tag)))
+        return LocalTable(
+            var(name, table_type, whole.span), whole.name, local.astype(np.int32), Interval(0, read_extent)
+        )
 
 
 def local_mesh(results: Sequence[Expr], parts: Mapping[str, Any], tables: Tables) -> LocalMesh | None:
-    """The local numbers of a mesh for the results of a program; None where no dim is of a mesh."""
+    """The local numbering of a mesh for the results of a program; None if no dim is of a mesh.
+
+    `parts` are all distributed dims, `tables` the neighbour tables by name.
+    """
     mesh = subdomains_of(parts)
     if not mesh:
         return None
     needs = mesh_needs(results, mesh, tables)
-    wanted: dict[str, dict[int, Keys]] = {d: {} for d in mesh}
+    keys_by_dim: dict[str, dict[int, Keys]] = {d: {} for d in mesh}
     for field, keys in needs.fields.items():
         if (dim := mesh_dim(field.type, mesh)) is not None:
-            wanted[dim][id(keys)] = keys
+            # equal sets are one array (`_Needs._one`), so identity counts each set once
+            keys_by_dim[dim][id(keys)] = keys
     for shift in needs.shifts.values():
-        wanted[shift.dim][id(shift.rows)] = shift.rows
-        wanted[shift.source][id(shift.read)] = shift.read
-    return LocalMesh({d: _numbers(p, list(wanted[d].values())) for d, p in mesh.items()}, needs, tables)
+        keys_by_dim[shift.dim][id(shift.rows)] = shift.rows
+        keys_by_dim[shift.source][id(shift.read)] = shift.read
+    return LocalMesh({d: _numbers(p, list(keys_by_dim[d].values())) for d, p in mesh.items()}, needs, tables)
 
 
 # Who sends which points of a mesh to whom before a step, in rounds that are the same on all devices.
@@ -436,7 +480,7 @@ class MeshExchange:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
-    """Points of a layer that one device sends to another: where they stand there and here."""
+    """The points that one device sends to another: their numbers, their places at the sender and at the receiver."""
 
     pair: Pair
     points: NDArray[np.int64]
@@ -445,7 +489,11 @@ class _Sent:
 
 
 def mesh_exchange(views: Sequence[tuple[Var, Var]], mesh: LocalMesh) -> MeshExchange:
-    """Messages for the parameters of a local program, and the fields of the whole one that they are."""
+    """Plans the halo exchange of an unstructured mesh.
+
+    `views` pairs each parameter of the local program with the field of the whole program that it holds. Fields with the
+    same set of points form one layer; parameters without a halo are skipped.
+    """
     parts = {d: n.part for d, n in mesh.numbers.items()}
     grouped: dict[tuple[str, int], tuple[Keys, list[tuple[Var, Var]]]] = {}
     for view, field in views:
@@ -457,21 +505,21 @@ def mesh_exchange(views: Sequence[tuple[Var, Var]], mesh: LocalMesh) -> MeshExch
     sent = {(dim, k): _sent(mesh, dim, keys) for (dim, k), (keys, _) in grouped.items()}
     weights: Counter[Pair] = Counter()
     messages: list[MeshMessage] = []
-    for (dim, k), (_, some) in grouped.items():
-        for view, field in some:
-            size = _bytes_of_point(view, dim)
+    for (dim, k), (_, members) in grouped.items():
+        for view, field in members:
+            bytes_per_point = _bytes_of_point(view, dim)
             for s in sent[dim, k]:
-                weights[s.pair] += len(s.points) * size
+                weights[s.pair] += len(s.points) * bytes_per_point
                 points = tuple((s.points + parts[dim].interval.start).tolist())
                 messages.append(MeshMessage(
-                    mesh.axis, *s.pair, view.name, field.name, dim, points, len(points) * size,
+                    mesh.axis, *s.pair, view.name, field.name, dim, points, len(points) * bytes_per_point,
                 ))  # fmt: skip
     rounds = _rounds(weights, mesh.parts)
     layers = [
-        _layer(mesh, dim, tuple(v.name for v, _ in some), sent[dim, k], rounds)
-        for (dim, k), (_, some) in grouped.items()
+        _layer(mesh, dim, tuple(v.name for v, _ in members), sent[dim, k], rounds)
+        for (dim, k), (_, members) in grouped.items()
     ]
-    elements = {leaf for _, some in grouped.values() for _, field in some for leaf in field.type.leaves}
+    elements = {leaf for _, members in grouped.values() for _, field in members for leaf in field.type.leaves}
     return MeshExchange(mesh.axis, mesh.parts, rounds, tuple(layers), tuple(messages), len(elements))
 
 
@@ -480,7 +528,9 @@ def _bytes_of_point(view: Var, dim: str) -> int:
 
 
 def _sent(mesh: LocalMesh, dim: str, keys: Keys) -> list[_Sent]:
-    """By pair of devices, what of some points goes from the one that has them to the one that needs them."""
+    """The halo points among `keys` as one `_Sent` per (owner, reader) pair of devices, sorted by source, target and
+    point.
+    """
     numbers = mesh.numbers[dim]
     halo = numbers.halo(keys)
     target, point = np.divmod(halo, numbers.part.extent)
@@ -490,24 +540,28 @@ def _sent(mesh: LocalMesh, dim: str, keys: Keys) -> list[_Sent]:
     send = numbers.places(source * numbers.part.extent + point)
     receive = numbers.places(halo[order])
     sent_by_pair: list[_Sent] = []
-    for pair, some in groupby(range(len(order)), lambda k: (int(source[k]), int(target[k]))):
-        at = list(some)
-        sent_by_pair.append(_Sent(pair, point[at], send[at], receive[at]))
+    for pair, run in groupby(range(len(order)), lambda k: (int(source[k]), int(target[k]))):
+        rows = list(run)
+        sent_by_pair.append(_Sent(pair, point[rows], send[rows], receive[rows]))
     return sent_by_pair
 
 
 def _rounds(weights: Mapping[Pair, int], parts: int) -> tuple[tuple[Pair, ...], ...]:
-    """Pairs in permutations; none where `all_to_all` takes fewer steps."""
+    """The pairs of devices that send, grouped into rounds in which each device sends and receives at most once.
+
+    Heavy pairs (most bytes) are placed first. Empty where so many pairs exist that one `all_to_all` is faster.
+    """
     rounds = edge_coloured(sorted(weights, key=lambda p: (-weights[p], p)))
     dense = len(rounds) > 2 and len(weights) >= NEARLY_ALL * parts * (parts - 1)
     return () if dense else rounds
 
 
 def edge_coloured(pairs: Sequence[Pair]) -> tuple[tuple[Pair, ...], ...]:
-    """Pairs of senders and receivers in as few rounds as the one with the most partners has, each once in a round.
+    """Edge colouring of a bipartite graph: (sender, receiver) pairs in rounds, each device at most once per side in a
+    round, in as few rounds as the largest number of partners.
 
-    A pair goes to the first round in which both are free. Where there is none, a round a is free at its sender and
-    another b at its receiver, and the pairs of these rounds that hang together from the receiver on change places.
+    A pair goes to the first round that is free at both ends. If none is, a round `a` is free at the sender and `b` at
+    the receiver, and the alternating path of these rounds from the receiver is swapped (Kőnig).
 
     >>> edge_coloured([(0, 1), (1, 0), (0, 2), (2, 1)])
     (((0, 1), (1, 0)), ((0, 2), (2, 1)))
@@ -515,21 +569,27 @@ def edge_coloured(pairs: Sequence[Pair]) -> tuple[tuple[Pair, ...], ...]:
     sends: dict[int, dict[int, int]] = {source: {} for source, _ in pairs}
     gets: dict[int, dict[int, int]] = {target: {} for _, target in pairs}
     partners = Counter[tuple[str, int]](end for s, t in pairs for end in (("from", s), ("to", t)))
-    count = max(partners.values(), default=0)
+    round_count = max(partners.values(), default=0)
     for source, target in pairs:
-        here, there = sends[source], gets[target]
-        both = next((k for k in range(count) if k not in here and k not in there), None)
-        if both is None:
-            both = next(k for k in range(count) if k not in here)
-            _exchange_rounds(sends, gets, target, both, next(k for k in range(count) if k not in there))
-        here[both], there[both] = target, source
-    return tuple(tuple(sorted((s, to[k]) for s, to in sends.items() if k in to)) for k in range(count))
+        sender_rounds, receiver_rounds = sends[source], gets[target]
+        free_round = next((k for k in range(round_count) if k not in sender_rounds and k not in receiver_rounds), None)
+        if free_round is None:
+            free_round = next(k for k in range(round_count) if k not in sender_rounds)
+            _exchange_rounds(
+                sends, gets, target, free_round, next(k for k in range(round_count) if k not in receiver_rounds)
+            )
+        sender_rounds[free_round], receiver_rounds[free_round] = target, source
+    return tuple(tuple(sorted((s, to[k]) for s, to in sends.items() if k in to)) for k in range(round_count))
 
 
 def _exchange_rounds(
     sends: dict[int, dict[int, int]], gets: dict[int, dict[int, int]], target: int, a: int, b: int
 ) -> None:  # fmt: skip
-    """Give the pairs on the path of rounds a, b, a, ... from a receiver on the other of the two."""
+    """Swaps rounds `a` and `b` along the alternating path a, b, a, ... that begins at `target`, so that `a` is free
+    there.
+
+    Changes `sends` (source → round → target) and `gets` (target → round → source) in place.
+    """
     path: list[tuple[int, int, int]] = []
     while a in gets[target]:
         source = gets[target][a]
@@ -538,37 +598,42 @@ def _exchange_rounds(
             break
         target = sends[source][b]
         path.append((source, target, b))
-    for source, target, k in path:
-        del sends[source][k], gets[target][k]
-    for source, target, k in path:
-        other = b if k == a else a
-        sends[source][other], gets[target][other] = target, source
+    for source, target, number in path:
+        del sends[source][number], gets[target][number]
+    for source, target, number in path:
+        swapped = b if number == a else a
+        sends[source][swapped], gets[target][swapped] = target, source
 
 
 def _layer(
     mesh: LocalMesh, dim: str, views: tuple[str, ...], sent: Sequence[_Sent], rounds: Sequence[Sequence[Pair]]
 ) -> Layer:
+    """The tables of one layer: by round the places that each device sends, and for each place of its halo the position
+    among all received points.
+
+    Without rounds an `all_to_all` sends `width` points to each device, so those of `source` start at source * width.
+    """
     numbers = mesh.numbers[dim]
-    parts, first = numbers.part.parts, numbers.part.size
-    receive = np.zeros((parts, max(int(s.receive.max()) for s in sent) + 1 - first), np.int32)
+    parts, halo_start = numbers.part.parts, numbers.part.size
+    receive = np.zeros((parts, max(int(s.receive.max()) for s in sent) + 1 - halo_start), np.int32)
     by_pair = {s.pair: s for s in sent}
     if not rounds:
         width = max(len(s.points) for s in sent)
         table = np.zeros((parts, parts * width), np.int32)
         for (source, target), s in by_pair.items():
             table[source, target * width : target * width + len(s.send)] = s.send
-            receive[target, s.receive - first] = source * width + np.arange(len(s.send))
+            receive[target, s.receive - halo_start] = source * width + np.arange(len(s.send))
         return Layer(dim, views, (table,), receive)
     send: list[Numbers] = []
-    begin = 0
+    received_start = 0
     for pairs in rounds:
-        some = [by_pair[p] for p in pairs if p in by_pair]
-        width = max((len(s.points) for s in some), default=0)
+        messages = [by_pair[p] for p in pairs if p in by_pair]
+        width = max((len(s.points) for s in messages), default=0)
         table = np.zeros((parts, width), np.int32)
-        for s in some:
+        for s in messages:
             source, target = s.pair
             table[source, : len(s.send)] = s.send
-            receive[target, s.receive - first] = begin + np.arange(len(s.send))
+            receive[target, s.receive - halo_start] = received_start + np.arange(len(s.send))
         send.append(table)
-        begin += width
+        received_start += width
     return Layer(dim, views, tuple(send), receive)

@@ -45,7 +45,7 @@ FIXED = "give the sizes of {} their values."
 
 
 def unchanged(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """The same of what the operands have become."""
+    """The same builtin with the same static parameters on the padded operands."""
     return call(node.op, *args, static=node.static, span=node.span)
 
 
@@ -53,17 +53,20 @@ def unchanged(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _placed(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """A call whose static parameters say where it has points: those of the hull."""
+    """A builtin with intervals in its static parameters (such as `add_dim`): these become the hulls over all sizes."""
     return placed(node, args, masking.dims(node))
 
 
 def _mapped(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """A call whose access maps are the same at all sizes is right at points that count, whatever the others hold."""
-    row = TABLE[node.op]
-    numbers = range(sum(isinstance(k, int) and not isinstance(k, bool) for k in node.static))
-    if any(masking.ends.number(node, k).terms for k in numbers):
+    """A call whose access maps do not depend on sizes is left as it is: each valid point reads valid points alone.
+
+    Raises B13 if a static number depends on a size, or if it reads a whole axis whose extent does.
+    """
+    builtin = TABLE[node.op]
+    static_numbers = range(sum(isinstance(k, int) and not isinstance(k, bool) for k in node.static))
+    if any(masking.ends.number(node, k).terms for k in static_numbers):
         raise refuse("B13", f"a number of '{node.op}' is a size.", "give the sizes their values.", at=node.span)
-    for arg, access in zip(node.args, node.accesses or (), strict=row.reads is not None):
+    for arg, access in zip(node.args, node.accesses or (), strict=builtin.reads is not None):
         for d in access.uncut if access else ():
             if (d in arg.tensor.dims and masking.varies(arg, d)) or (d in node.tensor.dims and masking.varies(node, d)):
                 message = f"'{node.op}' reads all points along {d}, whose extent is a size."
@@ -72,13 +75,15 @@ def _mapped(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _shift(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """A shift by a size, as of periodic boundaries, reads at coordinates that are computed."""
+    """A shift by a constant stays; one by a size, as periodic boundaries have it, is a gather at computed
+    coordinates.
+    """
     offset = masking.ends.number(node)
     if not offset.terms:
         return unchanged(masking, node, args)
     dim = node.static.dim
-    here = masking.at(dim, masking.hull(masking.ends.along(node, dim)))
-    index = call("plus", here, masking.scalar(offset))
+    coordinates = masking.at(dim, masking.hull(masking.ends.along(node, dim)))
+    index = call("plus", coordinates, masking.scalar(offset))
     return call("gather", args[0], index, static=((dim,), "clamp"), span=node.span)
 
 
@@ -88,8 +93,8 @@ def _pos(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _concat(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """A join at sizes up to a bound: before the coordinate where a part ends the one operand counts, after it the
-    other.
+    """A join whose seam depends on sizes: in the overlap of the padded operands, `if at < start of the second then
+    first else second`; outside of it the one operand that has points.
     """
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
@@ -98,20 +103,20 @@ def _concat(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     for k in order[1:]:
         start, _ = masking.ends.along(node.args[k], dim)
         before, after = joined.tensor.dims[dim], args[k].tensor.dims[dim]
-        both = before & after
+        overlap = before & after
         if not start.terms:
-            both = Interval(start.constant, start.constant)
-        parts = [_part(joined, dim, before.start, both.start), _part(args[k], dim, both.stop, after.stop)]
-        if after.start < both.start and start.terms:
-            parts[0] = _part(args[k], dim, after.start, both.start)
-        if before.stop > both.stop and start.terms:
-            parts[1] = _part(joined, dim, both.stop, before.stop)
-        if both:
-            first = call("less", masking.at(dim, both), masking.scalar(start))
-            a, b = (fitted(x, Dims(((dim, both),))) for x in (joined, args[k]))
-            parts.insert(1, call("if", first, a, b, span=node.span))
-        full = [p for p in parts if p.tensor.dims[dim]]
-        joined = call("concat", *full, span=node.span) if len(full) > 1 else full[0]
+            overlap = Interval(start.constant, start.constant)
+        pieces = [_part(joined, dim, before.start, overlap.start), _part(args[k], dim, overlap.stop, after.stop)]
+        if after.start < overlap.start and start.terms:
+            pieces[0] = _part(args[k], dim, after.start, overlap.start)
+        if before.stop > overlap.stop and start.terms:
+            pieces[1] = _part(joined, dim, overlap.stop, before.stop)
+        if overlap:
+            is_first = call("less", masking.at(dim, overlap), masking.scalar(start))
+            a, b = (fitted(x, Dims(((dim, overlap),))) for x in (joined, args[k]))
+            pieces.insert(1, call("if", is_first, a, b, span=node.span))
+        nonempty = [p for p in pieces if p.tensor.dims[dim]]
+        joined = call("concat", *nonempty, span=node.span) if len(nonempty) > 1 else nonempty[0]
     return joined
 
 
@@ -120,16 +125,18 @@ def _part(x: Expr, dim: str, start: int, stop: int) -> Expr:
 
 
 def _update(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    x, y = args
-    whole, part = node.args
-    y = fitted(y, Dims(tuple((d, i & x.tensor.dims[d]) for d, i in y.tensor.dims.items)))
-    counts = masking.inside(part, part.tensor.dims, whole)
-    if counts is not None:
-        y = masked(cut(counts, y.tensor.dims), y, cut(x, y.tensor.dims))
-    return call("update", x, y, span=node.span)
+    """An update whose part depends on sizes: where a point of the part is padding, the base keeps its value."""
+    base, update = args
+    base_node, update_node = node.args
+    update = fitted(update, Dims(tuple((d, i & base.tensor.dims[d]) for d, i in update.tensor.dims.items)))
+    is_valid = masking.inside(update_node, update_node.tensor.dims, base_node)
+    if is_valid is not None:
+        update = masked(cut(is_valid, update.tensor.dims), update, cut(base, update.tensor.dims))
+    return call("update", base, update, span=node.span)
 
 
 def _merge(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """`merge_dims` is refused (B13) if the extent of the inner dim, the stride, depends on a size."""
     inner = node.static.inner
     if masking.varies(node.args[0], inner):
         message = f"'merge_dims' counts by the extent of {inner}, which is a size."
@@ -138,6 +145,7 @@ def _merge(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _split(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """`split_dim` is refused (B13) if the block size depends on a size, or does not divide the padded ends."""
     dim, _, inner, n = node.static
     interval = args[0].tensor.dims[dim]
     if masking.varies(node, inner) or interval.start % n or interval.stop % n:
@@ -149,89 +157,101 @@ def _split(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _fold(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """Points that do not count are folded as what changes nothing, or passed over."""
+    """A fold along an axis whose extent depends on a size: padding gets the identity of the operation, or is skipped.
+
+    It is skipped, by a condition in the body, where the function is no monoid with a simple operand, or gives tuples.
+    Scans go to `_states`.
+    """
     fold = node.fold
     assert fold is not None
     if fold.row.states:
         return _states(masking, fold, node, args)
     dim = fold.dim
-    which = next(a for a in fold.operands if dim in a.tensor.dims)
-    counts = _counted(masking, which, dim)
-    if counts is None:
+    operand = next(a for a in fold.operands if dim in a.tensor.dims)
+    is_valid = _counted(masking, operand, dim)
+    if is_valid is None:
         return unchanged(masking, node, args)
     padded = unchanged(masking, node, args)
     assert isinstance(padded, Call)
     monoid, element = monoid_of(padded), node.tensor.element
     if monoid is None or not isinstance(element, Scalar):
-        return _skipping(masking, node, args, counts)
-    each = monoid.each
-    if each is None:
-        each = args[2]
-    elif any(isinstance(e, (Lambda, Operator)) for e in postorder(each)):
-        return _skipping(masking, node, args, counts)
+        return _skipping(masking, node, args, is_valid)
+    folded_value = monoid.each
+    if folded_value is None:
+        folded_value = args[2]
+    elif any(isinstance(e, (Lambda, Operator)) for e in postorder(folded_value)):
+        return _skipping(masking, node, args, is_valid)
     else:
-        each = substitute(each, dict(zip(monoid.params, args[2:], strict=True)))
-    folded = _neutralised(each, counts, monoid.op, element, args[1], dim)
+        folded_value = substitute(folded_value, dict(zip(monoid.params, args[2:], strict=True)))
+    neutralised = _neutralised(folded_value, is_valid, monoid.op, element, args[1], dim)
     state = node.tensor.on(padded.tensor.dims)
-    return call(node.op, operator(monoid.op, state, state), args[1], folded, static=node.static, span=node.span)
+    return call(node.op, operator(monoid.op, state, state), args[1], neutralised, static=node.static, span=node.span)
 
 
-def _neutralised(each: Expr, counts: Expr, op: str, element: Scalar, init: Expr, dim: str) -> Expr:
-    """The operand of a fold, with the neutral element at points that do not count."""
-    match each:
+def _neutralised(operand: Expr, is_valid: Expr, op: str, element: Scalar, init: Expr, dim: str) -> Expr:
+    """The operand of a fold by `op`, with the identity at points of padding.
+
+    A sum of products along `dim` from +0 masks its factors instead, so that it stays a contraction.
+    """
+    match operand:
         # a sum of products stays one: from +0 on, a product of zeros changes nothing
         case Call("multiplies", (a, b)) if op == "plus" and all(dim in f.tensor.dims for f in (a, b)):
             if isinstance(init, Literal) and init.value == 0 and str(init.value)[0] != "-":
-                nothing = literal(0, element)
-                return call("multiplies", *(call("if", counts, f, nothing) for f in (a, b)), span=each.span)
+                neutral = literal(0, element)
+                return call("multiplies", *(call("if", is_valid, f, neutral) for f in (a, b)), span=operand.span)
         case _:
             pass
     identity = TABLE[op].identity
     assert identity is not None
-    nothing = literal(-0.0 if op == "plus" and element.is_float else identity(element), element)
-    return call("if", counts, each, nothing, span=each.span)
+    neutral = literal(-0.0 if op == "plus" and element.is_float else identity(element), element)
+    return call("if", is_valid, operand, neutral, span=operand.span)
 
 
 def _counted(masking: Masking, node: Expr, dim: str) -> Expr | None:
-    """The condition that a tensor has a point along a dim that is folded; None where its interval is one at all
-    sizes.
+    """The condition that a point along a folded dim is valid; None if the dim's interval is the same at all sizes.
+
+    Raises B13 for a dim of neighbours whose number depends on a size.
     """
     if dim.startswith("_NB_") and masking.varies(node, dim):
         raise refuse("B13", f"how many neighbours there are along {dim} is a size.", FIXED.format(dim), at=node.span)
     return masking.inside(node, [dim])
 
 
-def _skipping(masking: Masking, node: Call, args: Sequence[Expr], counts: Expr) -> Expr:
-    """A fold, or a scan, whose state stays what it is where nothing counts."""
+def _skipping(masking: Masking, node: Call, args: Sequence[Expr], valid_points: Expr) -> Expr:
+    """A fold or scan whose body keeps the state at padding: `if valid then f(state, x) else state`."""
     f, init, *values = args
     if isinstance(f, Operator):
         params = tuple(masking.fresh("x", t) for t in f.params)
         f = Lambda(params, (call(f.op, *params, span=f.span),), f.span)
     assert isinstance(f, Lambda)
-    here = masking.fresh("counts", TensorType(BOOL))
+    is_valid = masking.fresh("counts", TensorType(BOOL))
     state = f.params[0]
-    step = call("if", here, f.body, state, span=f.body.span)
-    function = replace(f, params=(*f.params, here), results=(step,))
-    return call(node.op, function, init, *values, counts, static=node.static, span=node.span)
+    step = call("if", is_valid, f.body, state, span=f.body.span)
+    function = replace(f, params=(*f.params, is_valid), results=(step,))
+    return call(node.op, function, init, *values, valid_points, static=node.static, span=node.span)
 
 
 def _states(masking: Masking, fold: Folding, node: Call, args: Sequence[Expr]) -> Expr:
-    """A scan at sizes up to a bound: points before the first leave the state, and nobody reads those after the last."""
-    begin = masking.ends.along(node, fold.dim)[0 if fold.forward else 1]
-    counts = _counted(masking, node, fold.dim)
-    if counts is None or not begin.terms:
+    """A scan along an axis with padding: padding before the first point must keep the state.
+
+    Padding after the last point may compute anything, since nothing reads it; so a fixed start needs no condition.
+    """
+    scan_start = masking.ends.along(node, fold.dim)[0 if fold.forward else 1]
+    is_valid = _counted(masking, node, fold.dim)
+    if is_valid is None or not scan_start.terms:
         return unchanged(masking, node, args)
-    return _skipping(masking, node, args, counts)
+    return _skipping(masking, node, args, is_valid)
 
 
 def _contract(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """A contraction with zero factors at padding along the contracted dims."""
     dims = [d for d in node.static.dims if masking.varies(node.args[0], d)]
     factors = [masked(masking.inside(a, dims), x, zero(x.tensor.element)) for a, x in zip(node.args, args, strict=True)]
     return unchanged(masking, node, factors)
 
 
 def _sort(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """A sort at sizes up to a bound: points that do not count come last."""
+    """A sort along an axis with padding: validity becomes the first key, so that padding comes last."""
     dim, keys, descending = node.static
     start, stop = masking.ends.along(node, dim)
     if start.terms:
@@ -239,10 +259,10 @@ def _sort(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
         raise refuse("B13", message, FIXED.format(dim), at=node.span)
     if not stop.terms:
         return unchanged(masking, node, args)
-    inside = masking.inside(node, [dim])
-    assert inside is not None
-    key = inside if descending else call("not", inside)
-    ordered = call("sort", key, *args, static=(dim, keys + 1, descending), span=node.span)
+    is_valid = masking.inside(node, [dim])
+    assert is_valid is not None
+    padding_key = is_valid if descending else call("not", is_valid)
+    ordered = call("sort", padding_key, *args, static=(dim, keys + 1, descending), span=node.span)
     columns = [call("tuple_get", ordered, static=(k,)) for k in range(1, len(args) + 1)]
     return columns[0] if len(columns) == 1 else call("make_tuple", *columns)
 
@@ -251,14 +271,18 @@ def _sort(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
 
 
 def _gather(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """Indices are looked at where they count, and compared with where the tensor really ends."""
+    """A gather whose index or source has padding.
+
+    Indices of padding are never checked. If the source's interval depends on a size, bounds are compared with its
+    actual ends by the mode: zero outside ("zero"), clamped to them ("clamp"), or an assertion ("checked").
+    """
     dims, mode = node.static
-    source, *before = node.args
+    source, *index_nodes = node.args
     x, *indices = args
-    where = [masking.inside(i, masking.varying(i)) for i in before]
+    validity = [masking.inside(i, masking.varying(i)) for i in index_nodes]
     if not any(masking.varies(source, d) for d in dims):
         if mode == "checked":
-            indices = [_or_at(w, i, x.tensor.dims[d].start) for w, d, i in zip(where, dims, indices, strict=True)]
+            indices = [_or_at(w, i, x.tensor.dims[d].start) for w, d, i in zip(validity, dims, indices, strict=True)]
         return call("gather", x, *indices, static=node.static, span=node.span)
     pairs = list(zip(dims, indices, strict=True))
     match mode:
@@ -270,52 +294,57 @@ def _gather(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
             return call("gather", x, *indices, static=node.static, span=node.span)
         case _:
             gathered = call("gather", x, *indices, static=(dims, "clamp"), span=node.span)
-            return _checked(masking, gathered, source, pairs, where, node)
+            return _checked(masking, gathered, source, pairs, validity, node)
 
 
 def _scatter(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """Updates that do not count go outside of everything, where they are dropped."""
+    """A scatter whose updates have padding: their first index is set out of bounds, so that they are dropped."""
     dims, over, mode = node.static
-    source, *before = node.args[1:]
+    source, *index_nodes = node.args[1:]
     f, base, *indices, updates = args
-    where = [masking.inside(i, masking.varying(i)) for i in before]
+    validity = [masking.inside(i, masking.varying(i)) for i in index_nodes]
     pairs = list(zip(dims, indices, strict=True))
     if mode == "clamp":
         indices = [_clamped(masking, source, d, i) for d, i in pairs]
-    indices[0] = _or_at(all_of(where), indices[0], base.tensor.dims[dims[0]].stop)
+    indices[0] = _or_at(all_of(validity), indices[0], base.tensor.dims[dims[0]].stop)
     scattered = call("scatter", f, base, *indices, updates, static=(dims, over, "zero"), span=node.span)
-    return _checked(masking, scattered, source, pairs, where, node) if mode == "checked" else scattered
+    return _checked(masking, scattered, source, pairs, validity, node) if mode == "checked" else scattered
 
 
 def _neighbours(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    """Entries of a table that is computed are looked at where they count; the call looks at one that is passed."""
+    """A read through a computed neighbour table: its padding entries become some valid point, the others are checked.
+
+    A table passed as a parameter needs no rule, since the caller's check covers it.
+    """
     table, source = node.args
     if isinstance(table, Var):
         return unchanged(masking, node, args)
     _, dim = neighbour_source(table.tensor)
     entries, x = args
-    where = masking.inside(table, masking.varying(table))
+    is_valid = masking.inside(table, masking.varying(table))
     # what leads nowhere is read by nobody
-    first = x.tensor.dims[dim].start if x.tensor.dims[dim] else -1
-    read = call(node.op, _or_at(where, entries, first), x, static=node.static, span=node.span)
+    any_point = x.tensor.dims[dim].start if x.tensor.dims[dim] else -1
+    neighbours = call(node.op, _or_at(is_valid, entries, any_point), x, static=node.static, span=node.span)
     if not masking.varies(source, dim):
-        return read
+        return neighbours
     absent = call("eq", _wide(entries), literal(-1, INT64))
-    return _checked(masking, read, source, [(dim, entries)], [where, call("not", absent)], node)
+    return _checked(masking, neighbours, source, [(dim, entries)], [is_valid, call("not", absent)], node)
 
 
 def _checked(
-    masking: Masking, value: Expr, source: Expr, pairs: Sequence[tuple[str, Expr]], where: Sequence[Expr | None],
+    masking: Masking, value: Expr, source: Expr, pairs: Sequence[tuple[str, Expr]], validity: Sequence[Expr | None],
     node: Call,
 ) -> Expr:  # fmt: skip
-    """A value with a look at the indices that count."""
+    """`value` with an assertion per (dim, index) pair: where all conditions `validity` hold (None: always), the index
+    lies in the interval of `source`.
+    """
     for dim, index in pairs:
-        fine = _within(masking, source, dim, index)
-        if (counts := all_of(where)) is not None:
-            fine = call("or", call("not", counts), fine)
+        in_bounds = _within(masking, source, dim, index)
+        if (is_valid := all_of(validity)) is not None:
+            in_bounds = call("or", call("not", is_valid), in_bounds)
         start, stop = masking.ends.along(source, dim)
         message = f"an index of {dim} is outside of {dim}[{start}:{stop}]."
-        value = call("assert_", value, fine, static=(message,), span=node.span)
+        value = call("assert_", value, in_bounds, static=(message,), span=node.span)
     return value
 
 
@@ -331,15 +360,15 @@ def _clamped(masking: Masking, source: Expr, dim: str, index: Expr) -> Expr:
     return call("max", start, call("min", _wide(index), call("minus", stop, literal(1, INT64))))
 
 
-def _or_at(counts: Expr | None, index: Expr, otherwise: int) -> Expr:
-    """An index where it counts."""
-    if counts is None:
+def _or_at(is_valid: Expr | None, index: Expr, otherwise: int) -> Expr:
+    """An int64 index where it is valid, and the point `otherwise` elsewhere; unchanged if always valid (None)."""
+    if is_valid is None:
         return index
-    return masked(counts, _wide(index), literal(otherwise, INT64))
+    return masked(is_valid, _wide(index), literal(otherwise, INT64))
 
 
 def _wide(index: Expr) -> Expr:
-    """Whole numbers of any type as int64; what it does not hold is larger than every coordinate."""
+    """An integer index as int64; a uint64 beyond its range saturates, which is out of every interval as well."""
     if _element(index) == SCALARS["uint64"]:
         index = call("min", index, literal(INT64.range.stop - 1, SCALARS["uint64"]))
     return index if _element(index) == INT64 else call("cast", index, static=(INT64,))
@@ -355,27 +384,34 @@ def _element(index: Expr) -> Scalar:
 
 
 def _loop(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """A loop whose limit of rounds is a size: the limit becomes part of its condition, and the static limit its
+    maximum.
+    """
     _, limit = node.static
     if limit is None:
         return unchanged(masking, node, args)
-    form = masking.ends.number(node, 1)
-    if not form.terms:
+    round_limit = masking.ends.number(node, 1)
+    if not round_limit.terms:
         return unchanged(masking, node, args)
     condition, step, *carried = args
     assert isinstance(condition, Lambda)
-    more = call("and", call("less", condition.params[0], masking.scalar(form)), condition.body, span=condition.span)
-    again = replace(condition, results=(more,))
-    most = masking.hull((form, form)).stop
-    return call("loop", again, step, *carried, static=(node.static.carried, most), span=node.span)
+    continues = call(
+        "and", call("less", condition.params[0], masking.scalar(round_limit)), condition.body, span=condition.span
+    )
+    bounded_condition = replace(condition, results=(continues,))
+    largest_limit = masking.hull((round_limit, round_limit)).stop
+    return call("loop", bounded_condition, step, *carried, static=(node.static.carried, largest_limit), span=node.span)
 
 
 def _assert(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
-    counts = masking.inside(node.args[1], masking.varying(node.args[1]))
-    condition = args[1] if counts is None else call("or", call("not", counts), args[1])
+    """A check that ignores padding: `not valid or condition`."""
+    is_valid = masking.inside(node.args[1], masking.varying(node.args[1]))
+    condition = args[1] if is_valid is None else call("or", call("not", is_valid), args[1])
     return call("assert_", args[0], condition, static=node.static, span=node.span)
 
 
 def _print(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+    """A print is refused (B13) if its value has padding."""
     for a in node.args:
         if varying := masking.varying(a):
             message = f"what is printed has padding along {varying[0]}."
@@ -403,17 +439,17 @@ RULES: dict[str | Control, Rule] = {
 
 
 def _rule(node: Call) -> Rule:
-    """The rule of a builtin; one whose operands are read at the same points is computed at all of them."""
-    row = TABLE[node.op]
-    if rule := RULES.get(row.control or node.op):
+    """The padding rule of a builtin: its own, or by its properties (table, effect, placed, pointwise, access maps)."""
+    builtin = TABLE[node.op]
+    if rule := RULES.get(builtin.control or node.op):
         return rule
-    if row.table:
+    if builtin.table:
         return _neighbours
-    if row.effect:
-        return _assert if row.checks else _print
-    if row.placed is not None:
+    if builtin.effect:
+        return _assert if builtin.checks else _print
+    if builtin.placed is not None:
         return _placed
-    return unchanged if row.elementwise or (row.moves and not row.relocates) else _mapped
+    return unchanged if builtin.elementwise or (builtin.moves and not builtin.relocates) else _mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,26 +467,29 @@ class PaddedProgram:
 NOTHING: Mapping[str, int] = {}
 
 
-def padded_program(template: Template, most: Mapping[str, int], others: Mapping[str, int] = NOTHING) -> PaddedProgram:
-    """The program for sizes up to `most`, at the values of all other sizes.
+def padded_program(
+    template: Template, max_sizes: Mapping[str, int], others: Mapping[str, int] = NOTHING
+) -> PaddedProgram:
+    """One program for all sizes up to `max_sizes`, which become parameters; `others` are the values of all other sizes.
 
-    Raises B13 for what depends on sizes in another way than masks can say, at its place.
+    Results are zero at their padding. Raises B13, with its place, for expressions that masks over affine intervals
+    cannot express.
     """
-    ends = affine_ends(template.specialise, most, others)
-    whole, nodes = ends.fencil, ends.nodes
-    results = {p.name for p in whole.results}
+    ends = affine_ends(template.specialise, max_sizes, others)
+    bound_program, nodes = ends.fencil, ends.nodes
+    results = {p.name for p in bound_program.results}
     taken = {v.name for n in nodes for v in (n, *getattr(n, "params", ())) if isinstance(v, Var)}
     masking = Masking(ends, {}, taken)
-    sizes = {n: masking.fresh(n, TensorType(INT32)) for n in most}
+    sizes = {n: masking.fresh(n, TensorType(INT32)) for n in max_sizes}
     masking = replace(masking, sizes=sizes)
     fields: dict[Var, Var] = {}
     padded: dict[int, Expr] = {}
-    bound = {p for n in nodes if isinstance(n, Lambda) for p in n.params}
+    lambda_params = {p for n in nodes if isinstance(n, Lambda) for p in n.params}
     for node in nodes:
-        padded[id(node)] = _padded(masking, node, padded, bound, fields, results)
+        padded[id(node)] = _padded(masking, node, padded, lambda_params, fields, results)
     params: list[Var] = []
     closures: list[tuple[Var, Expr]] = []
-    for p in whole.params:
+    for p in bound_program.params:
         if p.name in results:
             target = var(p.name, p.type.on(masking.dims(p)), p.span)
             params.append(target)
@@ -460,15 +499,24 @@ def padded_program(template: Template, most: Mapping[str, int], others: Mapping[
     read = frozenset[Var]().union(*(e.free for _, e in closures))
     params += [v for v in fields.values() if v in read]
     params += [v for v in sizes.values() if v in read]
-    program = fencil(whole.name, params, [closure(p, e) for p, e in closures], whole.span)
-    known = {v.name: p for p, v in fields.items() if v in read}
-    return PaddedProgram(program, ends, known, {n: v.name for n, v in sizes.items() if v in read})
+    program = fencil(bound_program.name, params, [closure(p, e) for p, e in closures], bound_program.span)
+    field_names = {v.name: p for p, v in fields.items() if v in read}
+    return PaddedProgram(program, ends, field_names, {n: v.name for n, v in sizes.items() if v in read})
 
 
 def _padded(
-    masking: Masking, node: Expr, padded: Mapping[int, Expr], bound: set[Var], fields: dict[Var, Var], results: set[str]
+    masking: Masking,
+    node: Expr,
+    padded: Mapping[int, Expr],
+    lambda_params: set[Var],
+    fields: dict[Var, Var],
+    results: set[str],
 ) -> Expr:
-    """The node on the operands that were made for it."""
+    """The node on its padded operands and the hulls of its intervals.
+
+    `padded` has the operands by identity; `fields` maps parameters of the template to those of the padded program and
+    is extended; parameters of lambdas, and names of `results`, do not become fields of the same name.
+    """
     args = [padded[id(child)] for child in node.children]
     match node:
         case Literal():
@@ -479,7 +527,7 @@ def _padded(
             return value if node.element == INT32 else call("cast", value, static=(node.element,))
         case Var():
             kind = node.type.on(masking.dims(node))
-            if node in bound:
+            if node in lambda_params:
                 return var(node.name, kind, node.span)
             if node not in fields:
                 name = node.name if node.name not in results else masking.fresh(node.name, kind).name

@@ -53,7 +53,9 @@ class _Sample:
 
 @dataclass(eq=False, slots=True)
 class AffineEnds:
-    """A program at its bound, with its numbers as functions of the sizes."""
+    """The program at the largest sizes, with every interval bound and static number as an affine function of the
+    sizes.
+    """
 
     most: Mapping[str, int]
     fencil: Fencil
@@ -64,13 +66,15 @@ class AffineEnds:
     """By identity, the numbers of a node: None where one is no affine function of the sizes."""
 
     def along(self, node: Expr, dim: str) -> Ends:
-        """The ends of the interval of a tensor; raises B13 where sizes do not tell them by a sum."""
+        """The affine start and stop of a tensor's interval along a dim; raises B13 if they are not affine in the
+        sizes.
+        """
         dims = node.tensor.dims
-        k = 2 * dims.names.index(dim)
-        return _known_ends(self.forms[id(node)][k : k + 2], f"{dim}{dims[dim]}", node)
+        position = 2 * dims.names.index(dim)
+        return _known_ends(self.forms[id(node)][position : position + 2], f"{dim}{dims[dim]}", node)
 
     def params(self, function: Lambda | Operator) -> tuple[dict[str, Ends], ...]:
-        """The ends of the intervals of a function's parameters."""
+        """By parameter of a function, the affine ends of its intervals by dim; raises B13 like `along`."""
         forms = iter(self.forms[id(function)])
         ends: list[dict[str, Ends]] = []
         for kind in function.type.params:
@@ -80,23 +84,25 @@ class AffineEnds:
         return tuple(ends)
 
     def number(self, node: Expr, k: int = 0) -> Affine:
-        """A number of a node besides its type."""
-        of_type = len(_of_type(node))
-        form = self.forms[id(node)][of_type + k]
-        if form is None:
+        """The k-th static number of a node as an affine function of the sizes; raises B13 if it is none."""
+        bound_count = len(_of_type(node))
+        affine = self.forms[id(node)][bound_count + k]
+        if affine is None:
             raise refuse("B13", "a number here is no sum of sizes.", HINT, at=node.span)
-        return form
+        return affine
 
     def check(self, fencil: Fencil, sizes: Mapping[str, int]) -> None:
-        """Raise B13 where the program has other intervals at some sizes than its ends say."""
+        """Raises B13 if the program at these sizes has another structure, or other intervals than the affine ends
+        give.
+        """
         sample = _sample(fencil, sizes)
         if not _alike(sample.nodes, self.nodes):
             raise _another(sizes, self.nodes, self.most)
-        for known, node in zip(self.nodes, sample.nodes, strict=True):
-            forms = self.forms[id(known)]
+        for own_node, node in zip(self.nodes, sample.nodes, strict=True):
+            forms = self.forms[id(own_node)]
             if _agreed(forms, sample.sizes, node) != forms:
                 message = f"with {_sizes_text(sizes)} its intervals are not those that sums of sizes give."
-                raise refuse("B13", message, HINT, at=known.span)
+                raise refuse("B13", message, HINT, at=own_node.span)
 
 
 HINT = "give such sizes their values: n=10 instead of a bound."
@@ -109,56 +115,70 @@ def _known_ends(pair: Sequence[Affine | None], interval: str, node: Expr) -> End
     return start, stop
 
 
-def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:
-    """The ends of a template for sizes up to `most`, the `others` being what they are."""
+def affine_ends(
+    specialise: Callable[..., Fencil], max_sizes: Mapping[str, int], others: Mapping[str, int]
+) -> AffineEnds:
+    """Fits every interval bound and static number of a specialised program as an affine function of the sizes.
 
-    def at(sizes: Mapping[str, int]) -> _Sample:
-        return _sample(specialise(**{**most, **others, **sizes}), {**most, **sizes})
+    Slopes come from a sample at `max_sizes` and one smaller for each size, with all `others` fixed; they are verified
+    at probes, and numbers that disagree become None. Raises B13 if the structure of the program changes with a size.
+    """
 
-    bound = at({})
+    def sample_at(sizes: Mapping[str, int]) -> _Sample:
+        return _sample(specialise(**{**max_sizes, **others, **sizes}), {**max_sizes, **sizes})
+
+    bound = sample_at({})
     forms = [tuple(number(k) for k in _numbers(node)) for node in bound.nodes]
-    for name in most:
-        smaller = _smaller(at, name, most[name])
+    for name in max_sizes:
+        smaller = _smaller(sample_at, name, max_sizes[name])
         if smaller is None:
             continue
         if not _alike(smaller.nodes, bound.nodes):
-            raise _another(smaller.sizes, bound.nodes, most)
-        step = most[name] - smaller.sizes[name]
-        forms = [_sloped(*each, name, most[name], step) for each in zip(forms, bound.nodes, smaller.nodes, strict=True)]
-    for sizes in _probes(most):
+            raise _another(smaller.sizes, bound.nodes, max_sizes)
+        step = max_sizes[name] - smaller.sizes[name]
+        forms = [
+            _sloped(*values, name, max_sizes[name], step)
+            for values in zip(forms, bound.nodes, smaller.nodes, strict=True)
+        ]
+    for sizes in _probes(max_sizes):
         try:
-            sample = at(sizes)
+            sample = sample_at(sizes)
         except DiagnosticError:
             continue  # sizes at which the program is wrong say nothing of it
         if _alike(sample.nodes, bound.nodes):
             forms = [_agreed(form, sample.sizes, node) for form, node in zip(forms, sample.nodes, strict=True)]
     return AffineEnds(
-        dict(most), bound.fencil, bound.results, bound.nodes,
+        dict(max_sizes), bound.fencil, bound.results, bound.nodes,
         {id(node): form for node, form in zip(bound.nodes, forms, strict=True)},
     )  # fmt: skip
 
 
-def _smaller(at: Callable[[Mapping[str, int]], _Sample], name: str, most: int) -> _Sample | None:
-    """The program where a size is smaller by the least by which it can be."""
+def _smaller(sample_at: Callable[[Mapping[str, int]], _Sample], name: str, max_size: int) -> _Sample | None:
+    """A sample with one size smaller by the first of `STEPS` at which the program is well-formed; None if none is."""
     for step in STEPS:
-        if step <= most:
+        if step <= max_size:
             try:
-                return at({name: most - step})
+                return sample_at({name: max_size - step})
             except DiagnosticError:
                 continue
     return None
 
 
-def _probes(most: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes at which sums are compared with what intervals are."""
-    yield {n: m // 2 for n, m in most.items()}
-    yield {n: min(m, 5 + 3 * k) for k, (n, m) in enumerate(most.items())}
-    yield {n: min(m, 5 + 3 * (len(most) - k)) for k, (n, m) in enumerate(most.items())}
-    for name, m in most.items():
+def _probes(max_sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Sizes at which the fitted functions are compared with the program: halves, small distinct ones, each alone
+    small.
+    """
+    yield {n: m // 2 for n, m in max_sizes.items()}
+    yield {n: min(m, 5 + 3 * k) for k, (n, m) in enumerate(max_sizes.items())}
+    yield {n: min(m, 5 + 3 * (len(max_sizes) - k)) for k, (n, m) in enumerate(max_sizes.items())}
+    for name, m in max_sizes.items():
         yield {name: min(m, 7)}
 
 
 def _sample(fencil: Fencil, sizes: Mapping[str, int]) -> _Sample:
+    """The program at these sizes with results inlined, and all nodes in postorder, so that samples compare node by
+    node.
+    """
     results = whole_results(fencil)
     expressions = _expanded(tuple(results.values()))
     results = dict(zip(results, expressions, strict=True))
@@ -166,7 +186,7 @@ def _sample(fencil: Fencil, sizes: Mapping[str, int]) -> _Sample:
 
 
 def _expanded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The expressions with the definitions of what finds elements, which padding would take part in."""
+    """Inlines the definitions of builtins that choose elements, since padding must not be chosen; contractions stay."""
 
     def rule(node: Expr) -> Expr | None:
         # sums of products have a rule of their own
@@ -187,7 +207,7 @@ def _of_type(node: Expr) -> list[int]:
 
 
 def _numbers(node: Expr) -> list[int]:
-    """The ends of the intervals of a node's type, or of its parameters' if it is a function, and its own numbers."""
+    """All integers of a node that may depend on sizes: the interval bounds of its type, then its own static numbers."""
     match node:
         case Literal(value) if node.element.is_integer or (node.element.is_float and float(value).is_integer()):
             return [*_of_type(node), int(value)]
@@ -198,20 +218,20 @@ def _numbers(node: Expr) -> list[int]:
 
 
 def _kind(node: Expr) -> Any:
-    """The row of a node besides its numbers."""
+    """All of a node except `_numbers` and its operands, for a comparison of structure between sizes."""
     match node:
         case Literal():
-            rest: Any = node.element if len(_numbers(node)) else node.own()
+            contents: Any = node.element if len(_numbers(node)) else node.own()
         case Call(op, _, static):
             fixed = (x.names if isinstance(x, Dims) else x for x in static)
-            rest = op, [x for x in fixed if isinstance(x, bool) or not isinstance(x, int)]
+            contents = op, [x for x in fixed if isinstance(x, bool) or not isinstance(x, int)]
         case Operator(op):
-            rest = op
+            contents = op
         case Lambda(params):
-            rest = [p.name for p in params]
+            contents = [p.name for p in params]
         case _:
-            rest = getattr(node, "name", "")
-    return type(node), rest, [(kind.element, kind.dims.names) for kind in _types(node)], len(node.children)
+            contents = getattr(node, "name", "")
+    return type(node), contents, [(kind.element, kind.dims.names) for kind in _types(node)], len(node.children)
 
 
 def _alike(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> bool:
@@ -219,6 +239,7 @@ def _alike(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> bool:
 
 
 def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[str, int]) -> DiagnosticError:
+    """The B13 error for a program whose structure differs between `sizes` and `most`."""
     return refuse(
         "B13",
         f"with {_sizes_text(sizes)} the program is another one than with {_sizes_text(most)}.",
@@ -228,32 +249,40 @@ def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[st
 
 
 def _sloped(
-    forms: tuple[Affine | None, ...], node: Expr, smaller: Expr, name: str, most: int, step: int
+    forms: tuple[Affine | None, ...], node: Expr, smaller_node: Expr, name: str, max_size: int, step: int
 ) -> tuple[Affine | None, ...]:
-    """Numbers as functions of one more size, from their values where it is smaller."""
+    """The affine functions with a term for the size `name` added, its slope from the values `step` below its maximum.
+
+    None where the slope is no integer, or the function was None already.
+    """
     sloped: list[Affine | None] = []
-    for form, now, before in zip(forms, _numbers(node), _numbers(smaller), strict=True):
-        slope = Fraction(now - before, step)
-        whole = form is not None and slope.denominator == 1
-        sloped.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and whole else None)
+    for affine, at_max, at_smaller in zip(forms, _numbers(node), _numbers(smaller_node), strict=True):
+        slope = Fraction(at_max - at_smaller, step)
+        is_integer = affine is not None and slope.denominator == 1
+        sloped.append(
+            affine.plus(variable(name).minus(number(max_size)).times(int(slope))) if affine and is_integer else None
+        )
     return tuple(sloped)
 
 
 def _agreed(forms: tuple[Affine | None, ...], sizes: Mapping[str, int], node: Expr) -> tuple[Affine | None, ...]:
-    """The numbers that are what they are at some sizes too; of intervals without points it does not matter."""
+    """The affine functions that predict the node's numbers at these sizes, None for the others.
+
+    Two intervals without points agree whatever their bounds.
+    """
     numbers, agreed = _numbers(node), list(forms)
-    count = len(_of_type(node))
-    for k in range(0, count, 2):
-        start, stop = forms[k : k + 2]
+    bound_count = len(_of_type(node))
+    for position in range(0, bound_count, 2):
+        start, stop = forms[position : position + 2]
         if start is None or stop is None:
             continue
-        said, is_now = Interval(start.at(sizes), stop.at(sizes)), Interval(*numbers[k : k + 2])
-        if said != is_now and (said or is_now):
-            agreed[k : k + 2] = None, None
-    for k in range(count, len(numbers)):
-        form = forms[k]
-        if form is not None and form.at(sizes) != numbers[k]:
-            agreed[k] = None
+        predicted, actual = Interval(start.at(sizes), stop.at(sizes)), Interval(*numbers[position : position + 2])
+        if predicted != actual and (predicted or actual):
+            agreed[position : position + 2] = None, None
+    for position in range(bound_count, len(numbers)):
+        affine = forms[position]
+        if affine is not None and affine.at(sizes) != numbers[position]:
+            agreed[position] = None
     return tuple(agreed)
 
 
@@ -282,13 +311,15 @@ class Masking:
     # Intervals
 
     def hull(self, ends: Ends) -> Interval:
-        """The points that an interval has at any size."""
+        """The smallest interval that contains the interval with these affine ends at all sizes from 0 to their
+        maxima.
+        """
         start, stop = (end.range({n: (0, most) for n, most in self.ends.most.items()}) for end in ends)
         assert start is not None and stop is not None
         return Interval(start[0], max(start[0], stop[1]))
 
     def dims(self, node: Expr) -> Dims:
-        """The hulls of a tensor's intervals; without those that nobody can tell."""
+        """The hulls of a tensor's intervals; dims whose ends are not affine are left out."""
         hulls: list[tuple[str, Interval]] = []
         forms = self.ends.forms[id(node)]
         for k, d in enumerate(node.tensor.dims):
@@ -298,7 +329,7 @@ class Masking:
         return Dims(tuple(hulls))
 
     def params(self, function: Lambda | Operator) -> tuple[TensorType, ...]:
-        """The types of a function's parameters on hulls."""
+        """The types of a function's parameters, on the hulls of their intervals."""
         return tuple(
             kind.on(Dims(tuple((d, self.hull(ends)) for d, ends in pairs.items())))
             for kind, pairs in zip(function.type.params, self.ends.params(function), strict=True)
@@ -309,46 +340,46 @@ class Masking:
         return any(end.terms for end in self.ends.along(node, dim))
 
     def varying(self, node: Expr) -> list[str]:
-        """The dims along which a tensor's interval is another at other sizes."""
+        """The dims along which a tensor's interval depends on a size, or is not affine."""
         forms = self.ends.forms[id(node)]
         pairs = [forms[2 * k : 2 * k + 2] for k in range(len(node.tensor.dims))]
         return [d for d, p in zip(node.tensor.dims, pairs, strict=True) if any(e is None or e.terms for e in p)]
 
     # Expressions
 
-    def scalar(self, form: Affine) -> Expr:
-        """A sum of sizes."""
+    def scalar(self, affine: Affine) -> Expr:
+        """An affine function of the sizes as an expression of their parameters, such as `2 × n + m - 1`."""
         terms = [
             self.sizes[n] if factor == 1 else call("multiplies", literal(factor), self.sizes[n])
-            for n, factor in form.coefficients.items()
+            for n, factor in affine.coefficients.items()
         ]
         if not terms:
-            return literal(form.constant)
+            return literal(affine.constant)
         total = reduce(lambda a, b: call("plus", a, b), terms)
-        if not form.constant:
+        if not affine.constant:
             return total
-        return call("plus" if form.constant > 0 else "minus", total, literal(abs(form.constant)))
+        return call("plus" if affine.constant > 0 else "minus", total, literal(abs(affine.constant)))
 
     def at(self, dim: str, interval: Interval) -> Expr:
-        """The coordinates of the points of an interval."""
+        """The coordinate of each point of an interval, as an expression; cached, so that all conditions share it."""
         if (dim, interval) not in self.known:
             points = call("add_dim", literal(False), static=(dim, interval.start, interval.stop))
             self.known[dim, interval] = call("pos", points, static=(dim,))
         return self.known[dim, interval]
 
     def inside(self, node: Expr, dims: Iterable[str], within: Expr | None = None) -> Expr | None:
-        """The condition that a tensor has a point along dims, on the hulls of its intervals; None where it always has.
+        """The condition that a point of the hull is valid along `dims`, i.e. lies in the interval at the actual sizes.
 
-        `within` has the same dims, and no point beyond its own ends is asked for.
+        None if every point is valid. Ends that are also ends of `within`, which has the same dims, are not compared.
         """
         sides: list[Expr] = []
         for d in dims:
             ends = self.ends.along(node, d)
-            others = None if within is None else self.ends.along(within, d)
+            outer_ends = None if within is None else self.ends.along(within, d)
             hull = self.hull(ends)
-            for k, compare in enumerate(("greater_equal", "less")):
-                if ends[k].terms and (others is None or others[k] != ends[k]):
-                    sides.append(call(compare, self.at(d, hull), self.scalar(ends[k])))
+            for side, compare in enumerate(("greater_equal", "less")):
+                if ends[side].terms and (outer_ends is None or outer_ends[side] != ends[side]):
+                    sides.append(call(compare, self.at(d, hull), self.scalar(ends[side])))
         return all_of(sides)
 
     def fresh(self, name: str, kind: TensorType) -> Var:
@@ -368,11 +399,11 @@ def all_of(conditions: Iterable[Expr | None]) -> Expr | None:
 
 
 def fitted(value: Expr, dims: Dims) -> Expr:
-    """A value on given intervals of the dims that it has: cut, or with zeros where it has no points."""
-    have = value.tensor.dims
-    place = Dims(tuple((d, i) for d, i in dims.items if d in have))
-    if all(have[d].covers(i) for d, i in place.items):
-        return cut(value, place)
-    inner = cut(value, Dims(tuple((d, i & have[d]) for d, i in place.items)))
-    blank = coerced(zero(value.tensor.element), value.tensor.on(have.replaced(place)))
+    """A value on the given intervals of its dims: cut to them, and zero at points that it lacks."""
+    value_dims = value.tensor.dims
+    target = Dims(tuple((d, i) for d, i in dims.items if d in value_dims))
+    if all(value_dims[d].covers(i) for d, i in target.items):
+        return cut(value, target)
+    inner = cut(value, Dims(tuple((d, i & value_dims[d]) for d, i in target.items)))
+    blank = coerced(zero(value.tensor.element), value.tensor.on(value_dims.replaced(target)))
     return call("update", blank, inner, span=value.span)

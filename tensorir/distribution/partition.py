@@ -84,12 +84,14 @@ class Decomposition:
         return Interval(start, start + self.size) & self.interval
 
     def own(self, points: Interval) -> NDArray[np.bool_]:
-        """By place on the devices, padding included, whether it has one of these points."""
-        places = np.arange(self.padded.start, self.padded.stop)
-        return (places >= points.start) & (places < points.stop)
+        """A mask over the padded places of all devices in order: True where the place holds one of `points`."""
+        points_of_places = np.arange(self.padded.start, self.padded.stop)
+        return (points_of_places >= points.start) & (points_of_places < points.stop)
 
     def common(self, points: Interval) -> Interval:
-        """The local points that are some of these, which are of the interval, on every device."""
+        """The local interval that holds some of `points` on every device, so that code without conditions on the device
+        may use it.
+        """
         start, stop = max(0, points.start - self.start(0)), min(self.size, points.stop - self.start(self.parts - 1))
         return Interval(start, max(start, stop))
 
@@ -140,18 +142,20 @@ class Subdomains:
 
     @cached_property
     def each(self) -> tuple[NDArray[np.int64], ...]:
-        """By device, its points, counted from the start of the interval."""
+        """By device, its points in ascending order, counted from the start of the interval."""
         order = np.argsort(self.owners, kind="stable")
         return tuple(np.split(order, np.cumsum(self.counts)[:-1]))
 
     def own(self, points: Interval) -> NDArray[np.bool_]:
-        """By place on the devices, padding included, whether it has one of these points."""
-        here = np.arange(self.size) < np.array(self.counts)[:, None]
-        at = self.dealt + self.interval.start
-        return (here & (at >= points.start) & (at < points.stop)).reshape(-1)
+        """A mask over the padded places of all devices in order: True where the place holds one of `points`."""
+        is_point = np.arange(self.size) < np.array(self.counts)[:, None]
+        points_of_places = self.dealt + self.interval.start
+        return (is_point & (points_of_places >= points.start) & (points_of_places < points.stop)).reshape(-1)
 
     def common(self, points: Interval) -> Interval:
-        """The local points that are some of these, which are of the interval, on every device."""
+        """The local interval that holds some of `points` on every device; empty unless these are all points of the
+        interval.
+        """
         return Interval(0, min(self.counts) if points == self.interval else 0)
 
     @cached_property
@@ -166,10 +170,10 @@ class Subdomains:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """By point, where it stands among the places of all devices."""
+        """By point, its position among the padded places of all devices: device × size + place."""
         places = np.empty(self.extent, np.int64)
-        for k, points in enumerate(self.each):
-            places[points] = k * self.size + np.arange(len(points))
+        for device, points in enumerate(self.each):
+            places[points] = device * self.size + np.arange(len(points))
         return places
 
     def __str__(self) -> str:
@@ -195,7 +199,7 @@ def blocks_of(parts: Mapping[str, Part]) -> dict[str, Decomposition]:
 
 
 def mesh_dim(kind: Any, parts: Mapping[str, Subdomains]) -> str | None:
-    """The dim of a mesh that a type has; it has one at most."""
+    """The dim of an unstructured mesh that a tensor type has (at most one), None for other types."""
     return next((d for d in kind.dims if d in parts), None) if isinstance(kind, TensorType) else None
 
 
@@ -227,13 +231,17 @@ class Partition:
 
 
 def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
-    """The points of a mesh in n parts, for `ti.distribute(..., partition=...)`.
+    """Partitions a mesh into `n` parts, for `ti.distribute(..., partition=...)`.
 
-    `mesh` is one of `stencils.meshes`, or has the like: `points` (Vertex, coordinates) and `tables` by name, E2V and
-    C2V as (rows, neighbours). `by` is "coordinates", which halves the mesh across its longest axis again and again;
-    "metis", which needs pymetis (`pip install 'tensorir[metis]'`); or the owner of each vertex, from 0 up to n; or a
-    dict of these by dim. Edges and cells that it does not name go to the owner of one of their vertices. Raises D11 for
-    owners that are none, D12 where METIS is missing, D14 for what is no mesh or no number of parts.
+    `mesh` is one of `stencils.meshes`, or has their attributes: `points` (Vertex, coordinates) and `tables` by name,
+    E2V and C2V as (rows, neighbours). `by` is one of
+
+    - "coordinates": recursive bisection across the longest axis,
+    - "metis": the graph partitioner, which needs pymetis (`pip install 'tensorir[metis]'`),
+    - the owner of each vertex, from 0 up to n, or a dict of owners by dim.
+
+    Edges and cells without owners go to the owner of one of their vertices. Raises D11 for invalid owners, D12 if METIS
+    is missing, D14 for an invalid mesh or number of parts.
     """
     points: Any = getattr(mesh, "points", None)
     tables: Any = getattr(mesh, "tables", None)
@@ -244,40 +252,48 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= len(points):
         message = f"a mesh of {len(points)} vertices has from 1 to {len(points)} parts, and {n!r} are asked for."
         raise refuse("D14", message, "make as many parts as there are devices along the axis.")
-    known = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
-    sizes = {"Vertex": len(points), **{_ELEMENTS[t[0]]: len(a) for t, a in known.items() if t in ("E2V", "C2V")}}
+    tables_by_name = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
+    sizes = {
+        "Vertex": len(points),
+        **{_ELEMENTS[t[0]]: len(a) for t, a in tables_by_name.items() if t in ("E2V", "C2V")},
+    }
     if isinstance(by, str) and by == "coordinates":
         assigned = {"Vertex": _bisected(np.asarray(points, np.float64), int(n))}
     elif isinstance(by, str) and by == "metis":
-        assigned = {"Vertex": _by_metis(known, len(points), int(n))}
+        assigned = {"Vertex": _by_metis(tables_by_name, len(points), int(n))}
     elif isinstance(by, str):
         raise refuse("D14", f"there is no way to part a mesh by '{by}'.", _HINT)
     else:
-        vectors = cast("Mapping[Any, Any]", by) if isinstance(by, Mapping) else {"Vertex": by}
-        some = {str(d): owners for d, owners in vectors.items()}
-        for dim in some:
+        given_owners = cast("Mapping[Any, Any]", by) if isinstance(by, Mapping) else {"Vertex": by}
+        owners_of = {str(d): owners for d, owners in given_owners.items()}
+        for dim in owners_of:
             if dim not in sizes:
                 raise refuse("D14", f"the mesh has no {dim}.", did_you_mean(dim, sizes))
-        assigned = {d: checked_owners(d, owners, sizes[d], int(n)) for d, owners in some.items()}
+        assigned = {d: checked_owners(d, owners, sizes[d], int(n)) for d, owners in owners_of.items()}
         if "Vertex" not in assigned:
             raise refuse("D14", f"the owners of {', '.join(assigned)} are given, and not those of Vertex.", _HINT)
-    owners = {d: assigned[d] if d in assigned else _inherited(assigned["Vertex"], known[f"{d[0]}2V"]) for d in sizes}
+    owners = {
+        d: assigned[d] if d in assigned else _inherited(assigned["Vertex"], tables_by_name[f"{d[0]}2V"]) for d in sizes
+    }
     for dim in owners.keys() - assigned.keys():
         checked_owners(dim, owners[dim], sizes[dim], int(n))
-    return Partition(MappingProxyType(owners), int(n), MappingProxyType(known))
+    return Partition(MappingProxyType(owners), int(n), MappingProxyType(tables_by_name))
 
 
 def checked_owners(dim: str, owners: Any, size: int, parts: int) -> Owners:
-    """The owners of the points of a dim; raises D11 where they are not one of the parts for each point, all used."""
+    """The owners of the points of a dim as int32.
+
+    Raises D11 unless there is one integer from 0 to parts - 1 for each of `size` points, and every part has a point.
+    """
     vector = np.asarray(owners)
     if vector.ndim != 1 or vector.dtype.kind not in "iu":
         message = f"the owners of {dim} have the shape {vector.shape} and the type {vector.dtype}."
         raise refuse("D11", message, "give one integer for each point.")
     if len(vector) != size:
         raise refuse("D11", f"there are {len(vector)} owners for {size} points of {dim}.", "give one for each point.")
-    wrong = np.flatnonzero((vector < 0) | (vector >= parts))
-    if len(wrong):
-        k = int(wrong[0])
+    out_of_range = np.flatnonzero((vector < 0) | (vector >= parts))
+    if len(out_of_range):
+        k = int(out_of_range[0])
         message = f"{dim} {k} is owned by {int(vector[k])}, and there are parts 0 to {parts - 1}."
         raise refuse("D11", message, "count parts from 0, one for each device.")
     empty = np.flatnonzero(np.bincount(vector, minlength=parts) == 0)
@@ -287,24 +303,32 @@ def checked_owners(dim: str, owners: Any, size: int, parts: int) -> Owners:
 
 
 def _bisected(points: NDArray[np.float64], parts: int) -> Owners:
-    """Recursive bisection: across the axis along which the points reach farthest, into shares of equal weight."""
+    """Owners by recursive coordinate bisection: each set of points is cut across its longest axis, in proportion to the
+    number of parts on each side.
+    """
     owners = np.empty(len(points), np.int32)
-    rest = [(np.arange(len(points)), 0, parts)]
-    while rest:
-        some, first, count = rest.pop()
+    pending = [(np.arange(len(points)), 0, parts)]
+    while pending:
+        members, first_part, count = pending.pop()
         if count == 1:
-            owners[some] = first
+            owners[members] = first_part
             continue
-        axis = int(np.ptp(points[some], axis=0).argmax())
-        order = some[np.argsort(points[some, axis], kind="stable")]
-        half = count // 2
-        at = len(order) * half // count
-        rest += [(order[:at], first, half), (order[at:], first + half, count - half)]
+        axis = int(np.ptp(points[members], axis=0).argmax())
+        order = members[np.argsort(points[members, axis], kind="stable")]
+        lower_parts = count // 2
+        cut_position = len(order) * lower_parts // count
+        pending += [
+            (order[:cut_position], first_part, lower_parts),
+            (order[cut_position:], first_part + lower_parts, count - lower_parts),
+        ]
     return owners
 
 
 def _by_metis(tables: Mapping[str, NDArray[Any]], size: int, parts: int) -> Owners:
-    """Few cut edges, and nearly as many vertices in each part."""
+    """Owners of vertices from METIS, on the graph of edges in E2V: few cut edges, balanced parts.
+
+    Raises D12 if pymetis is not installed.
+    """
     if find_spec("pymetis") is None:
         message = "METIS parts a mesh through pymetis, which is not installed."
         raise refuse("D12", message, "pip install 'tensorir[metis]', or leave it to by=\"coordinates\".")
@@ -318,10 +342,13 @@ def _by_metis(tables: Mapping[str, NDArray[Any]], size: int, parts: int) -> Owne
 
 
 def _inherited(vertices: Owners, table: NDArray[Any]) -> Owners:
-    """Owners of edges or cells: those of a vertex, the first one and the next in turn, so that no part gets more."""
+    """Owners of edges or cells: row k takes the owner of its vertex in slot k modulo the number of slots, for balance.
+
+    A missing vertex (-1) is replaced by the one in slot 0.
+    """
     slots: Sequence[int] = range(table.shape[1])
-    turn = np.arange(len(table)) % len(slots)
-    chosen = table[np.arange(len(table)), turn]
+    slot_of_row = np.arange(len(table)) % len(slots)
+    chosen = table[np.arange(len(table)), slot_of_row]
     return vertices[np.where(chosen < 0, table[:, 0], chosen)]
 
 
@@ -331,32 +358,32 @@ NO_OWNERS: Mapping[str, Owners] = {}
 
 
 def partition_of(partition: Any, axes: Mapping[str, str], mesh: Mapping[str, int]) -> Mapping[str, Owners]:
-    """The owners of the points of dims, from a partition or from vectors by dim.
+    """The owners of the distributed dims, from a `Partition` or a mapping of vectors by dim.
 
-    Raises D17 where there are not as many parts as devices, D11 for owners that are none, D13 where the dims of the
-    partition are not distributed along one axis.
+    Raises D17 if a `Partition` has not one part per device, D11 for invalid owners, D13 if its dims are not distributed
+    along exactly one axis.
     """
     if not (owners := owners_by_dim(partition)):
         return {}
-    along = {axes[d]: d for d in owners if d in axes}
-    if not along:
+    dim_of_axis = {axes[d]: d for d in owners if d in axes}
+    if not dim_of_axis:
         message = f"the partition is of {', '.join(owners)}, and {', '.join(axes) or 'no dim'} is to be distributed."
         raise refuse("D13", message, "name the dims of the mesh with the axis that they go along: {'Vertex': 'px'}.")
-    if len(along) > 1:
-        several = " and ".join(f"{d} along '{axis}'" for axis, d in along.items())
-        raise refuse("D13", f"one partition is to go {several}.", "give all dims of a mesh the same axis.")
-    (axis,) = along
-    parts = mesh[axis]
+    if len(dim_of_axis) > 1:
+        conflict = " and ".join(f"{d} along '{axis}'" for axis, d in dim_of_axis.items())
+        raise refuse("D13", f"one partition is to go {conflict}.", "give all dims of a mesh the same axis.")
+    (axis,) = dim_of_axis
+    devices = mesh[axis]
     if isinstance(partition, Partition):
-        if partition.parts != parts:
-            message = f"the partition has {partition.parts} parts, and '{axis}' has {parts} devices."
-            raise refuse("D17", message, f"make as many parts as devices: ti.partition(mesh, {parts}).")
+        if partition.parts != devices:
+            message = f"the partition has {partition.parts} parts, and '{axis}' has {devices} devices."
+            raise refuse("D17", message, f"make as many parts as devices: ti.partition(mesh, {devices}).")
         return {d: partition.owners[d] for d in owners if d in axes}
-    return {d: checked_owners(d, some, len(some), parts) for d, some in owners.items() if d in axes}
+    return {d: checked_owners(d, vector, len(vector), devices) for d, vector in owners.items() if d in axes}
 
 
 def owners_by_dim(partition: Any) -> dict[str, Any]:
-    """The owners by dim that a partition, or vectors by dim, give; raises D14 for anything else."""
+    """The owners by dim of a `Partition` or a mapping of vectors; empty for None; raises D14 for other values."""
     if partition is None:
         return {}
     if not isinstance(partition, (Partition, Mapping)):
@@ -373,20 +400,20 @@ def by_dim(mapping: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def check_axes(axes: Mapping[str, str], mesh: Mapping[str, int], together: Collection[str] = ()) -> None:
-    """Raise D01 for an axis that a mesh lacks, D05 for one that a dim in blocks is to share with one of a mesh.
+    """Raises D01 for a mesh axis that does not exist, D05 if a dim in blocks and a dim of a mesh share an axis.
 
-    Dims `together` are those of one unstructured mesh, which go along an axis together.
+    Dims in `together` are those of one unstructured mesh, which may share an axis.
     """
-    taken: dict[str, str] = {}
+    dim_of_axis: dict[str, str] = {}
     for dim, axis in axes.items():
         if axis not in mesh:
             message = f"{dim} is to be distributed along '{axis}', and the mesh has no such axis."
             raise refuse("D01", message, did_you_mean(axis, mesh))
-        lacking = [d for d in (taken.get(axis, dim), dim) if d not in together]
-        if axis in taken and len(lacking) == 1:
-            message = f"{taken[axis]} and {dim} are both to be distributed along '{axis}'."
-            raise refuse("D05", message, f"give the owners of {lacking[0]} as well.")
-        taken[axis] = dim
+        without_owners = [d for d in (dim_of_axis.get(axis, dim), dim) if d not in together]
+        if axis in dim_of_axis and len(without_owners) == 1:
+            message = f"{dim_of_axis[axis]} and {dim} are both to be distributed along '{axis}'."
+            raise refuse("D05", message, f"give the owners of {without_owners[0]} as well.")
+        dim_of_axis[axis] = dim
 
 
 def check_dims(name: str, have: Iterable[str], axes: Iterable[str]) -> None:
@@ -400,37 +427,37 @@ def check_dims(name: str, have: Iterable[str], axes: Iterable[str]) -> None:
 def decompositions(
     program: Fencil, axes: Mapping[str, str], mesh: Mapping[str, int], owners: Mapping[str, Owners] = NO_OWNERS
 ) -> dict[str, Part]:
-    """A program's intervals along dims, parted into as many blocks as a mesh has devices along their axes.
+    """The distribution of each dim in `axes`: blocks of the hull of all its intervals, or subdomains by `owners`.
 
-    Dims that have `owners` are parted by them. Raises D02 for a dim that no parameter has, D03 where there are more
-    devices than points, D10 where owners are not those of the points of the program.
+    `mesh` has the number of devices by axis. Raises D02 for a dim that no parameter has, D03 if there are more devices
+    than points, D10 if the owners are not those of the program's points.
     """
-    have = dict.fromkeys(d for p in program.params for d in p.type.dims)
-    check_dims(program.name, have, axes)
+    all_dims = dict.fromkeys(d for p in program.params for d in p.type.dims)
+    check_dims(program.name, all_dims, axes)
     # what is folded may reach beyond what is stored
+    # a fold may reach beyond the stored points
     folds = [n.fold for n in postorder(*values(program.closures)) if isinstance(n, Call) and n.fold is not None]
     parts: dict[str, Part] = {}
     for dim, axis in axes.items():
-        whole = Interval(0, 0)
+        hull = Interval(0, 0)
         for interval in [p.type.dims[dim] for p in program.params if dim in p.type.dims]:
-            whole |= interval
+            hull |= interval
         for fold in folds:
-            whole = whole | fold.interval if fold.dim == dim else whole
+            hull = hull | fold.interval if fold.dim == dim else hull
         if dim in owners:
-            parts[dim] = _by_owners(dim, axis, whole, owners[dim], mesh[axis])
+            parts[dim] = _by_owners(dim, axis, hull, owners[dim], mesh[axis])
             continue
-        if len(whole) < mesh[axis]:
-            message = f"{dim}{whole} has {counted(len(whole), 'point')}, and '{axis}' {mesh[axis]} devices."
-            raise refuse(
-                "D03", message, f"use a mesh with at most {len(whole)} devices along '{axis}'." if whole else ""
-            )
-        parts[dim] = Decomposition(dim, axis, whole, mesh[axis])
+        if len(hull) < mesh[axis]:
+            message = f"{dim}{hull} has {counted(len(hull), 'point')}, and '{axis}' {mesh[axis]} devices."
+            raise refuse("D03", message, f"use a mesh with at most {len(hull)} devices along '{axis}'." if hull else "")
+        parts[dim] = Decomposition(dim, axis, hull, mesh[axis])
     return parts
 
 
 def _by_owners(dim: str, axis: str, whole: Interval, owners: Owners, parts: int) -> Subdomains:
-    points = Interval(0, len(owners))
-    if points | whole != points:
+    """The subdomains of a dim; raises D10 if its interval `whole` has points beyond those that have owners."""
+    all_points = Interval(0, len(owners))
+    if all_points | whole != all_points:
         message = f"the partition has {len(owners)} points of {dim}, and the program has {dim}{whole}."
         raise refuse("D10", message, "part the mesh that the program runs on; its points are counted from 0.")
-    return Subdomains(dim, axis, points, parts, owners)
+    return Subdomains(dim, axis, all_points, parts, owners)

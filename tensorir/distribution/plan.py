@@ -32,7 +32,9 @@ from tensorir.runtime.errors import Displayed, counted
 
 @dataclass(frozen=True, slots=True)
 class DistributionPlan(Displayed):
-    """The program of a block, and the exchange before it."""
+    """The programs that every device runs, and the halo exchange before them; printed as a table of messages and
+    bytes.
+    """
 
     _drawn_by: ClassVar[str] = "tensorir.inspect.devices:page_of"
 
@@ -60,20 +62,20 @@ class DistributionPlan(Displayed):
 
     @property
     def permutes(self) -> int:
-        """The collectives of a step that send halos."""
+        """The number of collective permutes in a step."""
         mesh = self.exchange.mesh
         along = 0 if mesh is None or mesh.all_to_all else mesh.collectives
         return along + sum(r.permutes for p in self.exchange.phases for r in p.rounds)
 
     @property
     def all_to_alls(self) -> int:
-        """The collectives of a step in which all devices along an axis send to all."""
+        """The number of `all_to_all` collectives in a step."""
         mesh = self.exchange.mesh
         return mesh.collectives if mesh is not None and mesh.all_to_all else 0
 
     @property
     def folds(self) -> int:
-        """The folds that all devices along an axis have a part in."""
+        """The number of folds whose partial results are combined over devices."""
         return len(self.local.combined)
 
     @property
@@ -87,18 +89,18 @@ class DistributionPlan(Displayed):
         return math.prod({p.axis: p.parts for p in self.local.parts.values()}.values())
 
     def halos(self, field: str) -> dict[str, tuple[int, int]]:
-        """By distributed dim, how many points before and after its block a device gets of a field at most.
+        """By distributed dim, the widths (before, after) of the widest halo that a device receives of a field.
 
-        All points of a mesh come after its own.
+        Along a dim of a mesh all received points count as after the block.
         """
         halos: dict[str, tuple[int, int]] = {}
-        got: Counter[tuple[str, int]] = Counter()
+        received: Counter[tuple[str, int]] = Counter()
         for m in self.messages:
             if m.field != field:
                 continue
             if isinstance(m, MeshMessage):
-                got[m.dim, m.target] += len(m.points)
-                halos[m.dim] = 0, max(got[d, k] for d, k in got if d == m.dim)
+                received[m.dim, m.target] += len(m.points)
+                halos[m.dim] = 0, max(received[d, k] for d, k in received if d == m.dim)
             else:
                 before, after = halos.get(m.dim, (0, 0))
                 size = len(blocks_of(self.local.parts)[m.dim].block(m.target))
@@ -106,11 +108,14 @@ class DistributionPlan(Displayed):
         return halos
 
     def __str__(self) -> str:
+        """The decomposition, the halo widths by field, every message with its bytes, and the total traffic, a line
+        each.
+        """
         lines = [f"{self.local.program.name} on {counted(self._devices, 'device')}"]
         for p in self.decompositions:
             last = [len(b) for b in p.blocks()][-1]
-            rest = "" if p.even else f", the last of {last}"
-            lines.append(f"{p.dim}{p.interval} along '{p.axis}' in {p.parts} blocks of {p.size}{rest}")
+            remainder = "" if p.even else f", the last of {last}"
+            lines.append(f"{p.dim}{p.interval} along '{p.axis}' in {p.parts} blocks of {p.size}{remainder}")
         lines += map(str, self.subdomains)
         mesh = {p.dim for p in self.subdomains}
         for field in dict.fromkeys(v.field.name for v in self.local.views):

@@ -17,24 +17,26 @@ from tensorir.runtime.errors import refuse
 
 
 def whole_results(program: Fencil) -> dict[str, Expr]:
-    """By name, the value of each result in terms of the parameters that are passed; nothing is applied any more.
+    """By name, the final value of each result as one expression of the program's parameters; functions are inlined.
+
+    Writes to a part of a target become `update` of the value before.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← x × x; y[I[1:3]] ← y + x; }")
     >>> print(whole_results(f)["y"])
     let t1 = x × x; update(t1, subset(t1 + x, I[1:3]))
     """
-    held: dict[Var, Expr] = {}
+    values_by_target: dict[Var, Expr] = {}
     for c, value in zip(program.closures, inlined(values(program.closures)), strict=True):
-        (now,) = substitute_all((value,), held)
-        part, whole = coerced(now, c.target), c.output.type
+        (value_now,) = substitute_all((value,), values_by_target)
+        written, whole = coerced(value_now, c.target), c.output.type
         if c.target.dims != whole.dims:
-            before = held.get(c.output)
+            before = values_by_target.get(c.output)
             if before is None:  # of a buffer nothing is read that was not written
                 before = c.output if c.output in program.inputs else coerced(zero(whole.element), whole)
-            part = call("update", before, part, span=c.span)
-        held[c.output] = part
-    return {p.name: held[p] for p in program.results}
+            written = call("update", before, written, span=c.span)
+        values_by_target[c.output] = written
+    return {p.name: values_by_target[p] for p in program.results}
 
 
 def zero(element: Element) -> Expr:
@@ -47,7 +49,7 @@ def zero(element: Element) -> Expr:
 
 
 def single_results(program: Fencil) -> tuple[Fencil, dict[str, tuple[str, ...]]]:
-    """The program with a result for each member of a tuple, and by result the names of its members in order.
+    """Splits results of tuples into one scalar result per member; also the names of these by the original result.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(y: tensor<(float, float), I[0:9]>, x: tensor<float, I[0:9]>) { y ← (x, x × x); }")
@@ -58,14 +60,18 @@ def single_results(program: Fencil) -> tuple[Fencil, dict[str, tuple[str, ...]]]
       y_1 ← t1[1];
     }
     """
-    taken = {p.name for p in program.params}
+    used_names = {p.name for p in program.params}
     outputs: list[tuple[Var, Expr]] = []
     names: dict[str, tuple[str, ...]] = {}
     for name, value in whole_results(program).items():
         members = _members(value)
-        single = [name] if len(members) == 1 else [free_name(f"{name}_{k}", taken) for k in range(len(members))]
-        outputs += [(var(n, m.tensor.on(program[name].type.dims)), m) for n, m in zip(single, members, strict=True)]
-        names[name] = tuple(single)
+        result_names = (
+            [name] if len(members) == 1 else [free_name(f"{name}_{k}", used_names) for k in range(len(members))]
+        )
+        outputs += [
+            (var(n, m.tensor.on(program[name].type.dims)), m) for n, m in zip(result_names, members, strict=True)
+        ]
+        names[name] = tuple(result_names)
     read = frozenset[Var]().union(*(e.free for _, e in outputs))
     inputs = [p for p in program.params if p in read]
     params = [*(p for p, _ in outputs), *(p for p in inputs if p.name not in {v.name for v, _ in outputs})]
@@ -73,26 +79,26 @@ def single_results(program: Fencil) -> tuple[Fencil, dict[str, tuple[str, ...]]]
 
 
 def _members(value: Expr) -> list[Expr]:
-    """The scalar members of a value, from the first to the last."""
+    """The scalar members of a value in order, nested tuples flattened."""
     if not isinstance(value.tensor.element, TupleElement):
         return [value]
-    parts = (call("tuple_get", value, static=(k,)) for k in range(len(value.tensor.element.members)))
-    return [m for part in parts for m in _members(part)]
+    members = (call("tuple_get", value, static=(k,)) for k in range(len(value.tensor.element.members)))
+    return [m for part in members for m in _members(part)]
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """The arrays of a state as parameters of a program, and the result that each comes from in the next one."""
+    """The time loop around a program: the parameters that hold the state, and the results that form the next state."""
 
     reads: Mapping[str, int]
-    """By parameter, which array of the state it is; others are the same in all steps."""
+    """The index in the state by the name of a parameter; parameters without one are the same in all steps."""
     following: tuple[str | int, ...]
-    """Of each array of the next state, the result that it is, or which array of this state."""
+    """For each array of the next state, the name of a result, or the index of an array of this state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chained:
-    """Several steps: a program, and where each array of the last state comes from."""
+    """Several steps as one program; `reads` and `following` are as in `Feedback`, from the first state to the last."""
 
     program: Fencil
     reads: Mapping[str, int]
@@ -100,7 +106,8 @@ class Chained:
 
 
 def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
-    """So many steps as one; None where what a step gives is on other intervals than what the next one reads.
+    """Unrolls a number of steps into one program; None if the next step reads other intervals or types than a step
+    gives.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(y: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) { y ← x; y[I[1:9]] ← ⟪I, -1⟫(x); }")
@@ -112,68 +119,69 @@ def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
     slots = state_variables(program, feedback)
     if slots is None:
         return None
-    whole = whole_results(program)
+    results_of_step = whole_results(program)
     constant = [p for p in program.inputs if p.name not in feedback.reads]
-    now: list[Expr | int] = [slots.get(k, k) for k in range(len(feedback.following))]
+    state: list[Expr | int] = [slots.get(k, k) for k in range(len(feedback.following))]
     for _ in range(steps):
         arguments: dict[Var, Expr] = {}
         for name, k in feedback.reads.items():
-            value = now[k]
+            value = state[k]
             assert not isinstance(value, int)
             arguments[program[name]] = value
-        results = dict(zip(whole, substitute_all(tuple(whole.values()), arguments), strict=True))
-        now = [results[f] if isinstance(f, str) else now[f] for f in feedback.following]
-    taken = {v.name for v in (*slots.values(), *constant)}
+        results = dict(zip(results_of_step, substitute_all(tuple(results_of_step.values()), arguments), strict=True))
+        state = [results[f] if isinstance(f, str) else state[f] for f in feedback.following]
+    used_names = {v.name for v in (*slots.values(), *constant)}
     outputs: list[tuple[Var, Expr]] = []
     following: list[str | int] = []
-    given_back = {v: k for k, v in slots.items()}
-    for value, f in zip(now, feedback.following, strict=True):
+    index_of_variable = {v: k for k, v in slots.items()}
+    for value, f in zip(state, feedback.following, strict=True):
         if isinstance(value, int):
             following.append(value)
-        elif isinstance(value, Var) and value in given_back:
-            following.append(given_back[value])
+        elif isinstance(value, Var) and value in index_of_variable:
+            following.append(index_of_variable[value])
         else:
             while isinstance(f, int):  # the result that it was, some steps before
                 f = feedback.following[f]
-            target = var(free_name(f, taken), program[f].type)
+            target = var(free_name(f, used_names), program[f].type)
             outputs.append((target, value))
             following.append(target.name)
     expressions = inlined([e for _, e in outputs])
-    read = frozenset[Var]().union(*(e.free for e in expressions))
-    inputs = [v for v in (*slots.values(), *constant) if v in read]
+    free_variables = frozenset[Var]().union(*(e.free for e in expressions))
+    inputs = [v for v in (*slots.values(), *constant) if v in free_variables]
     pairs = zip([p for p, _ in outputs], expressions, strict=True)
-    several = fencil(
+    unrolled = fencil(
         f"{program.name}_{steps}_steps", [*(p for p, _ in outputs), *inputs], [closure(p, e) for p, e in pairs],
         program.span,
     )  # fmt: skip
-    return Chained(several, {v.name: k for k, v in slots.items() if v in read}, tuple(following))
+    return Chained(unrolled, {v.name: k for k, v in slots.items() if v in free_variables}, tuple(following))
 
 
 def state_variables(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:
-    """The parameter that each array of the state is: one that reads it, in this step or in one of those to come.
+    """For each index of the state, a variable that stands for the array: the parameter that reads it, or an invented
+    name (`x_before`) if it is only passed on to a later state.
 
-    None where what a step gives is on other intervals than what the next one reads, or of another type.
+    None if a step gives another type or other intervals than the next one reads.
     """
     names: dict[int, str] = {}
     for name, k in feedback.reads.items():
         names.setdefault(k, name)
-    kinds = {k: program[name].type for k, name in names.items()}
+    types = {k: program[name].type for k, name in names.items()}
     for _ in feedback.following:
-        for after, f in enumerate(feedback.following):
-            if isinstance(f, int) and after in kinds:
-                kinds.setdefault(f, kinds[after])
-                names.setdefault(f, f"{names[after]}_before")
+        for k, f in enumerate(feedback.following):
+            if isinstance(f, int) and k in types:
+                types.setdefault(f, types[k])
+                names.setdefault(f, f"{names[k]}_before")
     for name, k in feedback.reads.items():
-        if program[name].type.dims.items != kinds[k].dims.items:
+        if program[name].type.dims.items != types[k].dims.items:
             return None
-    for after, f in enumerate(feedback.following):
-        if after not in kinds:
+    for k, f in enumerate(feedback.following):
+        if k not in types:
             continue
-        kind = program[f].type if isinstance(f, str) else kinds[f]
-        if (kind.element, kind.dims.items) != (kinds[after].element, kinds[after].dims.items):
+        kind = program[f].type if isinstance(f, str) else types[f]
+        if (kind.element, kind.dims.items) != (types[k].element, types[k].dims.items):
             return None
-    taken = {p.name for p in program.inputs} - set(feedback.reads)
-    return {k: var(free_name(names[k], taken), kinds[k]) for k in sorted(kinds)}
+    used_names = {p.name for p in program.inputs} - set(feedback.reads)
+    return {k: var(free_name(names[k], used_names), types[k]) for k in sorted(types)}
 
 
 # Dims that go along one axis of a mesh, such as points and the faces between them: one name for both.
@@ -186,21 +194,27 @@ APART = "give each dim an axis of its own."
 
 
 def names_of_axes(axes: Mapping[str, str], owners: Collection[str] = ()) -> dict[str, str]:
-    """The dims in blocks that go along the axis of an earlier one, each with the name of that one."""
-    first: dict[str, str] = {}
+    """A renaming that merges dims distributed along one axis: each later dim to the first one.
+
+    Dims with `owners` are those of an unstructured mesh and keep their names.
+    """
+    first_dim: dict[str, str] = {}
     blocks = {d: a for d, a in axes.items() if d not in owners}
-    return {d: first[a] for d, a in blocks.items() if first.setdefault(a, d) != d}
+    return {d: first_dim[a] for d, a in blocks.items() if first_dim.setdefault(a, d) != d}
 
 
 def check_named(name: str, have: Collection[str], axes: Mapping[str, str], owners: Collection[str] = ()) -> None:
-    """Raise D02 for a dim that a program lacks, unless one that goes along its axis is there: it may have it within."""
+    """Raises D02 for a dim that the program lacks.
+
+    It may lack one whose axis another dim shares: tensors inside of the program may have it.
+    """
     names = names_of_axes(axes, owners)
-    there = {names.get(d, d) for d in have}
-    check_dims(name, have, [d for d in axes if d in have or names.get(d, d) not in there])
+    merged = {names.get(d, d) for d in have}
+    check_dims(name, have, [d for d in axes if d in have or names.get(d, d) not in merged])
 
 
 def refuse_both(tensors: Iterable[Iterable[str]], axes: Mapping[str, str], owners: Collection[str] = ()) -> None:
-    """Raise D05 where a tensor, whose dims these are, has two that are to go along one axis."""
+    """Raises D05 if a tensor has two dims that are distributed along one axis; `tensors` are the dims of each."""
     names = names_of_axes(axes, owners)
     for dims in tensors:
         if pair := _both(dims, names):
@@ -208,7 +222,7 @@ def refuse_both(tensors: Iterable[Iterable[str]], axes: Mapping[str, str], owner
 
 
 def _both(dims: Iterable[str], names: Mapping[str, str]) -> tuple[str, str] | None:
-    """Two dims that have one name, of these."""
+    """The first two of the dims that `names` maps to one name, None if there are none."""
     seen: dict[str, str] = {}
     return next(((seen[n], d) for d in dims if seen.setdefault(n := names.get(d, d), d) != d), None)
 
@@ -216,7 +230,10 @@ def _both(dims: Iterable[str], names: Mapping[str, str]) -> tuple[str, str] | No
 def under_one_name(
     program: Fencil, axes: Mapping[str, str], owners: Collection[str] = ()
 ) -> tuple[Fencil, dict[str, str]]:
-    """The program with one name for the dims that go along an axis together, and the axes of those that are left.
+    """Renames dims that are distributed along one axis to one name; also the axes of the remaining names.
+
+    A `rename` between two of them disappears. Raises D05 if a tensor has two of them, D02 for a dim that no expression
+    has.
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(d: tensor<float, F[1:4]>, x: tensor<float, I[0:4]>) {
@@ -232,47 +249,54 @@ def under_one_name(
     names = names_of_axes(axes, owners)
     if not names:
         return program, dict(axes)
-    done: dict[int, Any] = {}
-    have = dict.fromkeys(d for p in program.params for d in p.type.dims)
+    renamed_by_id: dict[int, Any] = {}
+    all_dims = dict.fromkeys(d for p in program.params for d in p.type.dims)
 
-    def kind(tensor: TensorType) -> TensorType:
+    def renamed_type(tensor: TensorType) -> TensorType:
         return tensor.on(_dims(tensor.dims, names))
 
-    def variable(v: Var) -> Var:
-        return replace(v, type=kind(v.type))
+    def renamed_variable(v: Var) -> Var:
+        return replace(v, type=renamed_type(v.type))
 
     for node in postorder(*values(program.closures)):
         if isinstance(node.type, TensorType):
-            have.update(dict.fromkeys(node.type.dims))
+            all_dims.update(dict.fromkeys(node.type.dims))
             if pair := _both(node.type.dims, names):
                 raise refuse("D05", BOTH.format(*pair, axes[pair[1]]), APART, at=node.span)
-        children = tuple([done[id(c)] for c in node.children])
-        renamed: Any = node
+        children = tuple([renamed_by_id[id(c)] for c in node.children])
+        result: Any = node
         match node:
             case Var():
-                renamed = variable(node)
+                result = renamed_variable(node)
             case Lambda():
-                renamed = replace(node, params=tuple(map(variable, node.params)), results=children)
+                result = replace(node, params=tuple(map(renamed_variable, node.params)), results=children)
             case Operator():
-                renamed = replace(node, params=tuple(map(kind, node.params)))
+                result = replace(node, params=tuple(map(renamed_type, node.params)))
             case Apply():
-                renamed = replace(node, function=children[0], args=children[1:])
+                result = replace(node, function=children[0], args=children[1:])
             case Call():
                 static = _static(node.static, names)
                 unnamed = node.op == "rename" and not static[0]
-                renamed = children[0] if unnamed else replace(node, args=children, static=static)
+                result = children[0] if unnamed else replace(node, args=children, static=static)
             case Literal():
                 pass
             case _:
                 raise AssertionError(node)
-        done[id(node)] = renamed
-    check_dims(program.name, have, [*names, *names.values()])
+        renamed_by_id[id(node)] = result
+    check_dims(program.name, all_dims, [*names, *names.values()])
     closures = tuple(
-        Closure(variable(c.output), done[id(c.value)], None if c.region is None else _dims(c.region, names), c.span)
+        Closure(
+            renamed_variable(c.output),
+            renamed_by_id[id(c.value)],
+            None if c.region is None else _dims(c.region, names),
+            c.span,
+        )
         for c in program.closures
     )
-    whole = Fencil(program.name, tuple(map(variable, program.params)), closures, program.span, program.buffers)
-    return whole, {d: a for d, a in axes.items() if d not in names}
+    renamed_program = Fencil(
+        program.name, tuple(map(renamed_variable, program.params)), closures, program.span, program.buffers
+    )
+    return renamed_program, {d: a for d, a in axes.items() if d not in names}
 
 
 def _dims(dims: Dims, names: Mapping[str, str]) -> Dims:
@@ -280,9 +304,9 @@ def _dims(dims: Dims, names: Mapping[str, str]) -> Dims:
 
 
 def _static(static: Any, names: Mapping[str, str]) -> Any:
-    """The static parameters of a call, whose fields say which of them are names of dims."""
+    """The static parameters of a call with dims renamed; the names of their fields say which ones are dims."""
 
-    def one(field: str, value: Any) -> Any:
+    def renamed_field(field: str, value: Any) -> Any:
         match field:
             case "dim" | "outer" | "inner":
                 return names.get(value, value)
@@ -297,4 +321,4 @@ def _static(static: Any, names: Mapping[str, str]) -> Any:
                 return value
 
     fields = getattr(static, "_fields", ())
-    return type(static)(*map(one, fields, static)) if fields else static
+    return type(static)(*map(renamed_field, fields, static)) if fields else static
