@@ -320,35 +320,21 @@ def _piece(view: View, batch: Sequence[_Sent], dim: str, part: Decomposition, fi
     the intervals that earlier pieces `filled`: then devices that need fewer points may get too many. The interval is
     appended to `filled`. Otherwise send and receive positions are listed by device.
     """
-    array_start, devices = view.param.type.dims[dim].start, part.parts
+    origin, n = view.param.type.dims[dim].start, part.parts
     sends = {s.target: s.points.start - part.start(s.source) for s in batch}
-    counts = _row({s.target: len(s.points) for s in batch}, devices, 0)
+    counts = _row({s.target: len(s.points) for s in batch}, n, 0)
     begin, end = min(sends.values()), max(sends[s.target] + len(s.points) for s in batch)
     distances = {s.position - sends[s.target] for s in batch}
     if len(distances) == 1:
         (distance,) = distances
-        target_interval = Interval(begin + distance, end + distance)
-        if not any(target_interval & other for other in (Interval(0, part.size), *filled)):
-            filled.append(target_interval)
-            return Piece(
-                view.param.name,
-                end - begin,
-                (begin,) * devices,
-                (target_interval.start - array_start,) * devices,
-                counts,
-                True,
-            )
-    receive = {s.target: s.position - array_start for s in batch}
+        place = Interval(begin + distance, end + distance)
+        if not any(place & other for other in (Interval(0, part.size), *filled)):
+            filled.append(place)
+            return Piece(view.param.name, end - begin, (begin,) * n, (place.start - origin,) * n, counts, True)
+    receive = {s.target: s.position - origin for s in batch}
     by_source = {s.source: sends[s.target] for s in batch}
-    begin, array_start = min(by_source.values()), min(receive.values())
-    return Piece(
-        view.param.name,
-        max(counts),
-        _row(by_source, devices, begin),
-        _row(receive, devices, array_start),
-        counts,
-        False,
-    )
+    begin, origin = min(by_source.values()), min(receive.values())
+    return Piece(view.param.name, max(counts), _row(by_source, n, begin), _row(receive, n, origin), counts, False)
 
 
 def _row(values: Mapping[int, int], parts: int, default: int) -> tuple[int, ...]:

@@ -181,13 +181,11 @@ def _subblocks(
     reads another at its own points alone.
     """
     blocks = blocks_of(localiser.parts)
-    condition_reach = {d: boxes[v.name][d] for d, v in localiser.positions.items() if v.name in boxes}
+    at = {d: boxes[v.name][d] for d, v in localiser.positions.items() if v.name in boxes}
     position_names = {v.name for v in localiser.positions.values()}
     field_boxes = [dims for name, dims in boxes.items() if name not in position_names]
     interiors = {
-        d: _interior(
-            part, [dims[d] for dims in field_boxes if d in dims], condition_reach.get(d), localiser.bounds.get(d, ())
-        )
+        d: _interior(part, [dims[d] for dims in field_boxes if d in dims], at.get(d), localiser.bounds.get(d, ()))
         for d, part in blocks.items()
     }
     divided: list[Subblock] = []
@@ -201,19 +199,17 @@ def _subblocks(
         if not results:
             continue
         condition_points: dict[str, list[Interval]] = {}
-        for d, i in condition_reach.items():
+        for d, i in at.items():
             local_points = dims.get(d) or Interval(0, blocks[d].size)
             reach = Interval(local_points.start + i.start, local_points.stop + i.stop - blocks[d].size)
             condition_points[d] = [reach.shifted(-blocks[d].start(k)) for k in range(blocks[d].parts)]
         subblock = partial(_subblock, program, localiser.parts, names, wide, dims, condition_points)
-        is_interior = all(i == interiors[d] for d, i in dims.items)
-        one_by_one = (
-            _one_by_one(results, names) if is_interior and not any(_is_far(n, localiser.parts) for n in nodes) else []
-        )
-        single_results = [subblock(value, read) for value, read in one_by_one]
+        inner = all(i == interiors[d] for d, i in dims.items)
+        several = _one_by_one(results, names) if inner and not any(_is_far(n, localiser.parts) for n in nodes) else []
+        some_results = [subblock(value, read) for value, read in several]
         divided += (
-            single_results
-            if single_results and all(_reads_blocks(s, localiser.parts) for s in single_results)
+            some_results
+            if some_results and all(_reads_blocks(s, localiser.parts) for s in some_results)
             else [subblock(results, {})]
         )
     return tuple(divided)
@@ -295,12 +291,12 @@ def _divided(interiors: Mapping[str, Interval], sizes: Mapping[str, int]) -> lis
 def _subblock(
     program: Fencil, parts: Mapping[str, Part], names: Mapping[tuple[str, Frame], str], wide: Mapping[str, Interval],
     dims: Dims, condition_points: Mapping[str, Sequence[Interval]], whole: Mapping[str, Expr],
-    stored_results: Mapping[Var, str],
+    stored: Mapping[Var, str],
 ) -> Subblock:  # fmt: skip
     """The program of one part of every block, built twice: to measure the boxes of its inputs, and then on these.
 
     `dims` is the part, along the dims that are cut; `whole` its results. `condition_points` has by dim the coordinates
-    of the part on each device, so that conditions that hold at all or none of them are decided. `stored_results` maps
+    of the part on each device, so that conditions that hold at all or none of them are decided. `stored` maps
     parameters that stand for earlier results to the names of these.
     """
     used_names = {*(p.name for p in program.results), *names.values()}
@@ -312,11 +308,7 @@ def _subblock(
 
     final = Localiser(parts, box, names, set(used_names), condition_points=condition_points)
     (stage,) = _stages(program, whole, final, dims)
-    results = {
-        param.name: stored_results[v]
-        for (v, _), param in final.views.items()
-        if v in stored_results and param in stage.inputs
-    }
+    results = {param.name: stored[v] for (v, _), param in final.views.items() if v in stored and param in stage.inputs}
     return Subblock(dims, stage, {d: v for d, v in final.positions.items() if v in stage.inputs}, results)
 
 

@@ -68,13 +68,11 @@ def loop(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> Making
             if narrowed == intervals:
                 break
             intervals = narrowed
-        condition_params = _params(condition, carry_types)
-        (condition_value,) = yield from localiser.operands(
-            condition.results, frame, scope.inner(condition.params, condition_params)
-        )
+        asked = _params(condition, carry_types)
+        (again,) = yield from localiser.operands(condition.results, frame, scope.inner(condition.params, asked))
         body = function(params, *(coerced(r, p) for r, p in zip(results, carry_types, strict=True)), span=step.span)
         states = [coerced(s, p) for s, p in zip(initial, carry_types, strict=True)]
-        localiser.regions[key] = function(condition_params, condition_value, span=condition.span), body, *states
+        localiser.regions[key] = function(asked, again, span=condition.span), body, *states
     return call("loop", *localiser.regions[key], static=node.static, span=node.span)
 
 

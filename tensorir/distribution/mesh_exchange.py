@@ -83,10 +83,8 @@ def needed(
     for node in reversed(list(postorder(*roots))):
         if not isinstance(node, Call) or id(node) not in needs:
             continue
-        accesses = node.accesses
-        for arg, access in zip(
-            node.args, (EVERYWHERE,) * len(node.args) if accesses is None else accesses, strict=True
-        ):
+        maps = node.accesses
+        for arg, access in zip(node.args, (EVERYWHERE,) * len(node.args) if maps is None else maps, strict=True):
             if access is None:
                 continue
             # of what is looked at as a whole every device looks at its own points
@@ -182,12 +180,10 @@ class _Needs:
                 )
                 raise refuse("D15", message, f"bind it, f.bind({table.name}=table), or pass it as an array of NumPy.")
             device, point = np.divmod(rows, part.extent)
-            neighbours = entries(table, self.tables[table.name], dim, slot)
-            neighbours = neighbours.reshape(len(neighbours), -1)[
-                point + part.interval.start - table.tensor.dims[dim].start
-            ]
-            keys = device[:, None] * to.extent + (neighbours - to.interval.start)
-            self._through[key] = self._one(distinct(keys[neighbours != -1], to.parts * to.extent))
+            read = entries(table, self.tables[table.name], dim, slot)
+            read = read.reshape(len(read), -1)[point + part.interval.start - table.tensor.dims[dim].start]
+            keys = device[:, None] * to.extent + (read - to.interval.start)
+            self._through[key] = self._one(distinct(keys[read != -1], to.parts * to.extent))
         return self._through[key]
 
     def _one(self, keys: Keys) -> Keys:
@@ -386,10 +382,8 @@ class LocalMesh:
         local = np.where(is_point, np.where(neighbours == -1, -1, local), unread)
         further_dims = [(n, i) for n, i in dims.items if n != shift.dim and not n.startswith("_NB_")]
         tag = [(n, i) for n, i in dims.items if n.startswith("_NB_")]
-        table_type = TensorType(INT32, Dims(((shift.dim, Interval(0, row_extent)), *further_dims, *tag)))
-        return LocalTable(
-            var(name, table_type, whole.span), whole.name, local.astype(np.int32), Interval(0, read_extent)
-        )
+        kind = TensorType(INT32, Dims(((shift.dim, Interval(0, row_extent)), *further_dims, *tag)))
+        return LocalTable(var(name, kind, whole.span), whole.name, local.astype(np.int32), Interval(0, read_extent))
 
 
 def local_mesh(results: Sequence[Expr], parts: Mapping[str, Any], tables: Tables) -> LocalMesh | None:
@@ -571,14 +565,12 @@ def edge_coloured(pairs: Sequence[Pair]) -> tuple[tuple[Pair, ...], ...]:
     partners = Counter[tuple[str, int]](end for s, t in pairs for end in (("from", s), ("to", t)))
     round_count = max(partners.values(), default=0)
     for source, target in pairs:
-        sender_rounds, receiver_rounds = sends[source], gets[target]
-        free_round = next((k for k in range(round_count) if k not in sender_rounds and k not in receiver_rounds), None)
+        sent, received = sends[source], gets[target]
+        free_round = next((k for k in range(round_count) if k not in sent and k not in received), None)
         if free_round is None:
-            free_round = next(k for k in range(round_count) if k not in sender_rounds)
-            _exchange_rounds(
-                sends, gets, target, free_round, next(k for k in range(round_count) if k not in receiver_rounds)
-            )
-        sender_rounds[free_round], receiver_rounds[free_round] = target, source
+            free_round = next(k for k in range(round_count) if k not in sent)
+            _exchange_rounds(sends, gets, target, free_round, next(k for k in range(round_count) if k not in received))
+        sent[free_round], received[free_round] = target, source
     return tuple(tuple(sorted((s, to[k]) for s, to in sends.items() if k in to)) for k in range(round_count))
 
 

@@ -390,17 +390,17 @@ def _loop(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     _, limit = node.static
     if limit is None:
         return unchanged(masking, node, args)
-    round_limit = masking.ends.number(node, 1)
-    if not round_limit.terms:
+    limit_of = masking.ends.number(node, 1)
+    if not limit_of.terms:
         return unchanged(masking, node, args)
     condition, step, *carried = args
     assert isinstance(condition, Lambda)
-    continues = call(
-        "and", call("less", condition.params[0], masking.scalar(round_limit)), condition.body, span=condition.span
+    again = call(
+        "and", call("less", condition.params[0], masking.scalar(limit_of)), condition.body, span=condition.span
     )
-    bounded_condition = replace(condition, results=(continues,))
-    largest_limit = masking.hull((round_limit, round_limit)).stop
-    return call("loop", bounded_condition, step, *carried, static=(node.static.carried, largest_limit), span=node.span)
+    bounded = replace(condition, results=(again,))
+    largest_limit = masking.hull((limit_of, limit_of)).stop
+    return call("loop", bounded, step, *carried, static=(node.static.carried, largest_limit), span=node.span)
 
 
 def _assert(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
@@ -467,20 +467,18 @@ class PaddedProgram:
 NOTHING: Mapping[str, int] = {}
 
 
-def padded_program(
-    template: Template, max_sizes: Mapping[str, int], others: Mapping[str, int] = NOTHING
-) -> PaddedProgram:
-    """One program for all sizes up to `max_sizes`, which become parameters; `others` are the values of all other sizes.
+def padded_program(template: Template, most: Mapping[str, int], others: Mapping[str, int] = NOTHING) -> PaddedProgram:
+    """One program for all sizes up to `most`, which become parameters; `others` are the values of all other sizes.
 
     Results are zero at their padding. Raises B13, with its place, for expressions that masks over affine intervals
     cannot express.
     """
-    ends = affine_ends(template.specialise, max_sizes, others)
+    ends = affine_ends(template.specialise, most, others)
     bound_program, nodes = ends.fencil, ends.nodes
     results = {p.name for p in bound_program.results}
     taken = {v.name for n in nodes for v in (n, *getattr(n, "params", ())) if isinstance(v, Var)}
     masking = Masking(ends, {}, taken)
-    sizes = {n: masking.fresh(n, TensorType(INT32)) for n in max_sizes}
+    sizes = {n: masking.fresh(n, TensorType(INT32)) for n in most}
     masking = replace(masking, sizes=sizes)
     fields: dict[Var, Var] = {}
     padded: dict[int, Expr] = {}
@@ -505,17 +503,12 @@ def padded_program(
 
 
 def _padded(
-    masking: Masking,
-    node: Expr,
-    padded: Mapping[int, Expr],
-    lambda_params: set[Var],
-    fields: dict[Var, Var],
-    results: set[str],
+    masking: Masking, node: Expr, padded: Mapping[int, Expr], bound: set[Var], fields: dict[Var, Var], results: set[str]
 ) -> Expr:
     """The node on its padded operands and the hulls of its intervals.
 
     `padded` has the operands by identity; `fields` maps parameters of the template to those of the padded program and
-    is extended; parameters of lambdas, and names of `results`, do not become fields of the same name.
+    is extended; parameters of lambdas (`bound`), and names of `results`, do not become fields of the same name.
     """
     args = [padded[id(child)] for child in node.children]
     match node:
@@ -527,7 +520,7 @@ def _padded(
             return value if node.element == INT32 else call("cast", value, static=(node.element,))
         case Var():
             kind = node.type.on(masking.dims(node))
-            if node in lambda_params:
+            if node in bound:
                 return var(node.name, kind, node.span)
             if node not in fields:
                 name = node.name if node.name not in results else masking.fresh(node.name, kind).name

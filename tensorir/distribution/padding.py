@@ -115,32 +115,29 @@ def _known_ends(pair: Sequence[Affine | None], interval: str, node: Expr) -> End
     return start, stop
 
 
-def affine_ends(
-    specialise: Callable[..., Fencil], max_sizes: Mapping[str, int], others: Mapping[str, int]
-) -> AffineEnds:
+def affine_ends(specialise: Callable[..., Fencil], most: Mapping[str, int], others: Mapping[str, int]) -> AffineEnds:
     """Fits every interval bound and static number of a specialised program as an affine function of the sizes.
 
-    Slopes come from a sample at `max_sizes` and one smaller for each size, with all `others` fixed; they are verified
+    Slopes come from a sample at `most` and one smaller for each size, with all `others` fixed; they are verified
     at probes, and numbers that disagree become None. Raises B13 if the structure of the program changes with a size.
     """
 
     def sample_at(sizes: Mapping[str, int]) -> _Sample:
-        return _sample(specialise(**{**max_sizes, **others, **sizes}), {**max_sizes, **sizes})
+        return _sample(specialise(**{**most, **others, **sizes}), {**most, **sizes})
 
     bound = sample_at({})
     forms = [tuple(number(k) for k in _numbers(node)) for node in bound.nodes]
-    for name in max_sizes:
-        smaller = _smaller(sample_at, name, max_sizes[name])
+    for name in most:
+        smaller = _smaller(sample_at, name, most[name])
         if smaller is None:
             continue
         if not _alike(smaller.nodes, bound.nodes):
-            raise _another(smaller.sizes, bound.nodes, max_sizes)
-        step = max_sizes[name] - smaller.sizes[name]
+            raise _another(smaller.sizes, bound.nodes, most)
+        step = most[name] - smaller.sizes[name]
         forms = [
-            _sloped(*values, name, max_sizes[name], step)
-            for values in zip(forms, bound.nodes, smaller.nodes, strict=True)
+            _sloped(*values, name, most[name], step) for values in zip(forms, bound.nodes, smaller.nodes, strict=True)
         ]
-    for sizes in _probes(max_sizes):
+    for sizes in _probes(most):
         try:
             sample = sample_at(sizes)
         except DiagnosticError:
@@ -148,7 +145,7 @@ def affine_ends(
         if _alike(sample.nodes, bound.nodes):
             forms = [_agreed(form, sample.sizes, node) for form, node in zip(forms, sample.nodes, strict=True)]
     return AffineEnds(
-        dict(max_sizes), bound.fencil, bound.results, bound.nodes,
+        dict(most), bound.fencil, bound.results, bound.nodes,
         {id(node): form for node, form in zip(bound.nodes, forms, strict=True)},
     )  # fmt: skip
 
@@ -249,19 +246,17 @@ def _another(sizes: Mapping[str, int], nodes: tuple[Expr, ...], most: Mapping[st
 
 
 def _sloped(
-    forms: tuple[Affine | None, ...], node: Expr, smaller_node: Expr, name: str, max_size: int, step: int
+    forms: tuple[Affine | None, ...], node: Expr, smaller_node: Expr, name: str, most: int, step: int
 ) -> tuple[Affine | None, ...]:
     """The affine functions with a term for the size `name` added, its slope from the values `step` below its maximum.
 
     None where the slope is no integer, or the function was None already.
     """
     sloped: list[Affine | None] = []
-    for affine, at_max, at_smaller in zip(forms, _numbers(node), _numbers(smaller_node), strict=True):
+    for form, at_max, at_smaller in zip(forms, _numbers(node), _numbers(smaller_node), strict=True):
         slope = Fraction(at_max - at_smaller, step)
-        is_integer = affine is not None and slope.denominator == 1
-        sloped.append(
-            affine.plus(variable(name).minus(number(max_size)).times(int(slope))) if affine and is_integer else None
-        )
+        is_integer = form is not None and slope.denominator == 1
+        sloped.append(form.plus(variable(name).minus(number(most)).times(int(slope))) if form and is_integer else None)
     return tuple(sloped)
 
 

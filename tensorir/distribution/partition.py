@@ -252,15 +252,12 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
     if isinstance(parts, bool) or not isinstance(parts, (int, np.integer)) or not 1 <= parts <= len(points):
         message = f"a mesh of {len(points)} vertices has from 1 to {len(points)} parts, and {n!r} are asked for."
         raise refuse("D14", message, "make as many parts as there are devices along the axis.")
-    tables_by_name = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
-    sizes = {
-        "Vertex": len(points),
-        **{_ELEMENTS[t[0]]: len(a) for t, a in tables_by_name.items() if t in ("E2V", "C2V")},
-    }
+    known = {str(name): np.asarray(table) for name, table in cast("Mapping[Any, Any]", tables).items()}
+    sizes = {"Vertex": len(points), **{_ELEMENTS[t[0]]: len(a) for t, a in known.items() if t in ("E2V", "C2V")}}
     if isinstance(by, str) and by == "coordinates":
         assigned = {"Vertex": _bisected(np.asarray(points, np.float64), int(n))}
     elif isinstance(by, str) and by == "metis":
-        assigned = {"Vertex": _by_metis(tables_by_name, len(points), int(n))}
+        assigned = {"Vertex": _by_metis(known, len(points), int(n))}
     elif isinstance(by, str):
         raise refuse("D14", f"there is no way to part a mesh by '{by}'.", _HINT)
     else:
@@ -272,12 +269,10 @@ def partition(mesh: Any, n: int, by: Any = "coordinates") -> Partition:
         assigned = {d: checked_owners(d, owners, sizes[d], int(n)) for d, owners in owners_of.items()}
         if "Vertex" not in assigned:
             raise refuse("D14", f"the owners of {', '.join(assigned)} are given, and not those of Vertex.", _HINT)
-    owners = {
-        d: assigned[d] if d in assigned else _inherited(assigned["Vertex"], tables_by_name[f"{d[0]}2V"]) for d in sizes
-    }
+    owners = {d: assigned[d] if d in assigned else _inherited(assigned["Vertex"], known[f"{d[0]}2V"]) for d in sizes}
     for dim in owners.keys() - assigned.keys():
         checked_owners(dim, owners[dim], sizes[dim], int(n))
-    return Partition(MappingProxyType(owners), int(n), MappingProxyType(tables_by_name))
+    return Partition(MappingProxyType(owners), int(n), MappingProxyType(known))
 
 
 def checked_owners(dim: str, owners: Any, size: int, parts: int) -> Owners:
@@ -309,18 +304,15 @@ def _bisected(points: NDArray[np.float64], parts: int) -> Owners:
     owners = np.empty(len(points), np.int32)
     pending = [(np.arange(len(points)), 0, parts)]
     while pending:
-        members, first_part, count = pending.pop()
+        members, first, count = pending.pop()
         if count == 1:
-            owners[members] = first_part
+            owners[members] = first
             continue
         axis = int(np.ptp(points[members], axis=0).argmax())
         order = members[np.argsort(points[members, axis], kind="stable")]
-        lower_parts = count // 2
-        cut_position = len(order) * lower_parts // count
-        pending += [
-            (order[:cut_position], first_part, lower_parts),
-            (order[cut_position:], first_part + lower_parts, count - lower_parts),
-        ]
+        half = count // 2
+        cut = len(order) * half // count
+        pending += [(order[:cut], first, half), (order[cut:], first + half, count - half)]
     return owners
 
 

@@ -109,19 +109,15 @@ def _why(node: Call, parts: Mapping[str, Part], lambda_params: set[Var]) -> tupl
 
     `lambda_params` are the parameters of all functions: a call that reads them is inside of a fold, loop or branch.
     """
-    builtin, fold, static = TABLE[node.op], node.fold, node.static
+    row, fold, static = TABLE[node.op], node.fold, node.static
     advice = "leave it on one device: distribute another dim."
-    if builtin.table:
+    if row.table:
         return _through_table(node, parts, lambda_params)
-    if builtin.control is Control.UPDATES:
+    if row.control is Control.UPDATES:
         inside = [node, *(e for e in postorder(*node.args) if isinstance(e, Call))]
-        distributed_dims = [d for e in inside for d in parts if any(d in t.dims for t in _types(e))]
-        return (
-            (f"data say which points are written, and {distributed_dims[0]} is distributed.", advice)
-            if distributed_dims
-            else None
-        )
-    if builtin.effect and not builtin.checks:
+        dims = [d for e in inside for d in parts if any(d in t.dims for t in _types(e))]
+        return (f"data say which points are written, and {dims[0]} is distributed.", advice) if dims else None
+    if row.effect and not row.checks:
         return "what is printed is computed on every device.", "print results of the call instead."
     if fold is not None and fold.dim in parts:
         return _fold(node, fold, advice, is_nested=not lambda_params.isdisjoint(node.free))
@@ -139,16 +135,12 @@ def _why(node: Call, parts: Mapping[str, Part], lambda_params: set[Var]) -> tupl
                 message = f"a fold, a loop or a branch reads neighbours along {d} of what it is given"
                 return f"{message}, and {d} is distributed.", advice
     # sums of products are folds of blocks, and every device looks at conditions of its own points
-    whole_axis_reads = (
-        []
-        if builtin.linear or builtin.effect
-        else [(d, a) for a in node.accesses or () if a for d in a.far if d in parts]
-    )
-    for d, access in whole_axis_reads:
+    far = [] if row.linear or row.effect else [(d, a) for a in node.accesses or () if a for d in a.far if d in parts]
+    for d, access in far:
         if d in access.entries:
             return f"data say which points along {d} are read, and {d} is distributed.", advice
         if isinstance(access.at.get(d), Interval):
-            what = "finds an element among" if builtin.chooses else "compares"
+            what = "finds an element among" if row.chooses else "compares"
             return f"'{node.op}' {what} all points along {d}, which is distributed.", advice
         keeps_dim = d in access.at and d in node.type.dims
         message = f"reads along {d} at no fixed offset, and {d}" if keeps_dim else f"makes other dims of {d}, which"

@@ -65,13 +65,9 @@ def single_results(program: Fencil) -> tuple[Fencil, dict[str, tuple[str, ...]]]
     names: dict[str, tuple[str, ...]] = {}
     for name, value in whole_results(program).items():
         members = _members(value)
-        result_names = (
-            [name] if len(members) == 1 else [free_name(f"{name}_{k}", used_names) for k in range(len(members))]
-        )
-        outputs += [
-            (var(n, m.tensor.on(program[name].type.dims)), m) for n, m in zip(result_names, members, strict=True)
-        ]
-        names[name] = tuple(result_names)
+        single = [name] if len(members) == 1 else [free_name(f"{name}_{k}", used_names) for k in range(len(members))]
+        outputs += [(var(n, m.tensor.on(program[name].type.dims)), m) for n, m in zip(single, members, strict=True)]
+        names[name] = tuple(single)
     read = frozenset[Var]().union(*(e.free for _, e in outputs))
     inputs = [p for p in program.params if p in read]
     params = [*(p for p, _ in outputs), *(p for p in inputs if p.name not in {v.name for v, _ in outputs})]
@@ -249,13 +245,13 @@ def under_one_name(
     names = names_of_axes(axes, owners)
     if not names:
         return program, dict(axes)
-    renamed_by_id: dict[int, Any] = {}
+    by_id: dict[int, Any] = {}
     all_dims = dict.fromkeys(d for p in program.params for d in p.type.dims)
 
     def renamed_type(tensor: TensorType) -> TensorType:
         return tensor.on(_dims(tensor.dims, names))
 
-    def renamed_variable(v: Var) -> Var:
+    def variable(v: Var) -> Var:
         return replace(v, type=renamed_type(v.type))
 
     for node in postorder(*values(program.closures)):
@@ -263,13 +259,13 @@ def under_one_name(
             all_dims.update(dict.fromkeys(node.type.dims))
             if pair := _both(node.type.dims, names):
                 raise refuse("D05", BOTH.format(*pair, axes[pair[1]]), APART, at=node.span)
-        children = tuple([renamed_by_id[id(c)] for c in node.children])
+        children = tuple([by_id[id(c)] for c in node.children])
         result: Any = node
         match node:
             case Var():
-                result = renamed_variable(node)
+                result = variable(node)
             case Lambda():
-                result = replace(node, params=tuple(map(renamed_variable, node.params)), results=children)
+                result = replace(node, params=tuple(map(variable, node.params)), results=children)
             case Operator():
                 result = replace(node, params=tuple(map(renamed_type, node.params)))
             case Apply():
@@ -282,21 +278,14 @@ def under_one_name(
                 pass
             case _:
                 raise AssertionError(node)
-        renamed_by_id[id(node)] = result
+        by_id[id(node)] = result
     check_dims(program.name, all_dims, [*names, *names.values()])
     closures = tuple(
-        Closure(
-            renamed_variable(c.output),
-            renamed_by_id[id(c.value)],
-            None if c.region is None else _dims(c.region, names),
-            c.span,
-        )
+        Closure(variable(c.output), by_id[id(c.value)], None if c.region is None else _dims(c.region, names), c.span)
         for c in program.closures
     )
-    renamed_program = Fencil(
-        program.name, tuple(map(renamed_variable, program.params)), closures, program.span, program.buffers
-    )
-    return renamed_program, {d: a for d, a in axes.items() if d not in names}
+    renamed = Fencil(program.name, tuple(map(variable, program.params)), closures, program.span, program.buffers)
+    return renamed, {d: a for d, a in axes.items() if d not in names}
 
 
 def _dims(dims: Dims, names: Mapping[str, str]) -> Dims:

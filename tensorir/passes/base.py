@@ -31,38 +31,47 @@ class Pass:
         raise NotImplementedError
 
     def __call__(self, program: Any) -> Any:
-        """The program after the pass: a `Fencil`, or a `BoundProgram`, whose constants are kept."""
+        """The program after the pass: a `Fencil`, or a `BoundProgram`, whose remaining constants are kept."""
         return with_fencil(program, self.checked)
 
     def checked(self, fencil: Fencil) -> Fencil:
-        """`run`; parameters that it added are buffers of its own, and no results."""
+        """`run`; parameters that the pass added are marked as buffers of the fencil, so that they do not become
+        results.
+        """
         result = self.run(fencil)
         declared = {p.name for p in fencil.params} - fencil.buffers
         buffers = frozenset(p.name for p in result.params if p.name not in declared)
         return result if buffers == result.buffers else dataclasses.replace(result, buffers=buffers)
 
     def in_order(self) -> Pass | None:
-        """The pass for programs whose floats are added in the order in which they are written; None for none."""
+        """The pass as it may run where floats are added in the written order (`numerics="exact"`); None to leave it
+        out.
+        """
         return None if self.reorders else self
 
     def on(self, platform: str) -> Pass | None:
-        """The pass for what is compiled for a platform of JAX, such as "cpu"; None for none."""
+        """The pass as it runs for a platform of JAX, such as "cpu"; None if it does not pay there."""
         return self
 
     def knowing(self, tables: Mapping[str, SkipValues], full: frozenset[str]) -> Pass:
-        """The pass for a program of whose tables it is known which slots hold -1, and which hold none."""
+        """The pass with facts on neighbour tables: `tables` has the slots that hold -1, `full` the tables declared to
+        hold none.
+        """
         return self
 
     def reason(self) -> str:
-        """Why the pass changes what it changes, in a line: the first of its description where it says nothing else."""
+        """The reason for the pass's changes, in one line of a plan; by default the first line of its docstring."""
         return (type(self).__doc__ or self.name()).partition("\n")[0]
 
     def thresholds(self) -> tuple[Threshold, ...]:
-        """The limits that the pass compares with, at its options."""
+        """The limits that the pass compares with, at its options; the first one is shown with each decision."""
         return ()
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
-        """The decisions of the pass: a row for each call that it made, or for each closure that it changed."""
+        """The decisions of the pass, for a plan, from the fencil before and after it.
+
+        One for each call of the builtin `makes` that it created; if it has none, one for each closure that it changed.
+        """
         if after is before:
             return ()
         limit = next(iter(self.thresholds()), None)
@@ -80,11 +89,11 @@ class Pass:
         )
 
     def measure(self, node: Expr) -> float | None:
-        """The number that was compared with the pass's first threshold, for a call that it made."""
+        """The number that was compared with the first threshold for a call that the pass created; None if unknown."""
         return None
 
     def spelled(self) -> str:
-        """The pass with its options, as a pipeline's text has it."""
+        """The pass as a pipeline's text spells it: its name, and the options that differ from their defaults."""
         assert dataclasses.is_dataclass(self)
         options = [
             f"{f.name}={value!r}"
@@ -99,17 +108,20 @@ class Pass:
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
 
-def with_fencil(program: Any, change: Callable[[Fencil], Fencil]) -> Any:
-    """The program with its fencil changed; sizes must be bound."""
+def with_fencil(program: Any, transform: Callable[[Fencil], Fencil]) -> Any:
+    """The program with `transform` applied to its fencil; constants and holes of parameters that it drops go as well.
+
+    Raises B09 if sizes of the program are not bound.
+    """
     match program:
         case Fencil():
-            return change(program)
+            return transform(program)
         case BoundProgram(Fencil() as fencil, constants, holes):
-            new = change(fencil)
-            names = {p.name for p in new.params}
+            transformed = transform(fencil)
+            names = {p.name for p in transformed.params}
             return dataclasses.replace(
                 program,
-                program=new,
+                program=transformed,
                 constants={n: c for n, c in constants.items() if n in names},
                 holes={n: h for n, h in holes.items() if n in names},
                 made={},
@@ -120,23 +132,26 @@ def with_fencil(program: Any, change: Callable[[Fencil], Fencil]) -> Any:
 
 
 def remade(fencil: Fencil, closures: tuple[Closure, ...], params: tuple[Var, ...] | None = None) -> Fencil:
-    """The fencil with other closures, names unique; itself if they are the same."""
+    """The fencil with other closures (and parameters) and unique names; the same object if nothing changed."""
     params = fencil.params if params is None else params
-    same = params == fencil.params and len(closures) == len(fencil.closures)
-    if same and all(a == b and a.value is b.value for a, b in zip(closures, fencil.closures, strict=True)):
+    unchanged = params == fencil.params and len(closures) == len(fencil.closures)
+    if unchanged and all(a == b and a.value is b.value for a, b in zip(closures, fencil.closures, strict=True)):
         return fencil
     return make_fencil(fencil.name, params, closures, fencil.span, fencil.buffers & {p.name for p in params})
 
 
 def rewritten(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
-    """Every expression bottom up by a rule, until nothing changes."""
+    """Applies a rule bottom-up to every expression, again and again until nothing changes.
+
+    The rule gives None for an unchanged node; nodes that no rule changes are remembered between rounds.
+    """
     closures = fencil.closures
-    unchanged: dict[int, Expr] = {}
+    fixed_points: dict[int, Expr] = {}
     while True:
-        new = rewrite_all(values(closures), rule, unchanged)
-        if all(a is b for a, b in zip(new, values(closures), strict=True)):
+        new_values = rewrite_all(values(closures), rule, fixed_points)
+        if all(a is b for a, b in zip(new_values, values(closures), strict=True)):
             return remade(fencil, closures)
-        closures = with_values(closures, new)
+        closures = with_values(closures, new_values)
 
 
 # Before and after of a pass, as the docstrings show it.
@@ -148,7 +163,8 @@ def show(a_pass: Pass, text: str, **variables: Any) -> None:
 
 
 def shown(a_pass: Pass, text: str, **variables: Any) -> str:
-    """The text of a program after a pass. Variables are floats, on the intervals given, or of the type given.
+    """The text of a program after a pass, for docstrings. `variables` make `text` an expression of these: float tensors
+    on the given intervals, or of the given type.
 
     >>> from tensorir.passes.simplify import Simplify
     >>> shown(Simplify(), "x × 1.0", x={"I": (0, 5)})
@@ -156,8 +172,8 @@ def shown(a_pass: Pass, text: str, **variables: Any) -> str:
     """
     if not variables:
         return str(a_pass(parse(text)))
-    kinds = {n: t if isinstance(t, TensorType) else tensor("float", t) for n, t in variables.items()}
-    value = parse_expr(text, kinds)
+    types = {n: t if isinstance(t, TensorType) else tensor("float", t) for n, t in variables.items()}
+    value = parse_expr(text, types)
     output = var("result", value.tensor)
-    before = make_fencil("shown", [output, *(var(n, t) for n, t in kinds.items())], [closure(output, value)])
+    before = make_fencil("shown", [output, *(var(n, t) for n, t in types.items())], [closure(output, value)])
     return str(a_pass(before).closures[0].value)

@@ -41,13 +41,15 @@ from tensorir.runtime.memory import RecentCache
 
 
 def with_positions(fencil: Fencil, dims: Iterable[str]) -> tuple[Fencil, dict[str, str]]:
-    """The program with a parameter in place of the positions along each of the dims; the dims by these parameters."""
-    used = {d: [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call) and n.op == "pos"
+    """Replaces `pos` along each of the dims by a parameter (`I_at`) that is passed the coordinates; also maps each such
+    parameter to its dim. Dims whose positions are not read get none.
+    """
+    pos_calls = {d: [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call) and n.op == "pos"
                 and n.static.dim == d] for d in dims}  # fmt: skip
-    taken = {p.name for p in fencil.params}
+    names = {p.name for p in fencil.params}
     positions = {
-        d: var(free_name(f"{d}_at", taken), TensorType(INT32, Dims(((d, hull([n.tensor.dims[d] for n in nodes])),))))
-        for d, nodes in used.items()
+        d: var(free_name(f"{d}_at", names), TensorType(INT32, Dims(((d, hull([n.tensor.dims[d] for n in nodes])),))))
+        for d, nodes in pos_calls.items()
         if nodes
     }
 
@@ -61,7 +63,9 @@ def with_positions(fencil: Fencil, dims: Iterable[str]) -> tuple[Fencil, dict[st
 
 
 def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
-    """Those of the dims whose coordinates are in types alone: no table, index or operation names a point of them."""
+    """The dims along which a program is translation-invariant: coordinates appear in types only, and no table, index or
+    static parameter names a point.
+    """
     nodes = list(postorder(*values(fencil.closures)))
     types = [p.type for p in fencil.params] + [n.type for n in nodes if isinstance(n.type, TensorType)]
     tables = {d for t in types for d in t.dims if d.startswith("_NB_")}
@@ -74,43 +78,45 @@ def free_of_coordinates(fencil: Fencil, dims: Iterable[str]) -> frozenset[str]:
 
 
 def translated(fencil: Fencil, origin: Mapping[str, int]) -> Fencil:
-    """The program whose point p is the given one's p + origin, along dims that are `free_of_coordinates`."""
+    """The program in coordinates that count from `origin`, along dims that are `free_of_coordinates`: its point p is
+    the point p + origin of the original.
+    """
 
-    def dims(whole: Dims) -> Dims:
+    def shifted_dims(whole: Dims) -> Dims:
         return Dims(tuple((d, i.shifted(origin.get(d, 0))) for d, i in whole.items))
 
-    def kind(tensor: TensorType) -> TensorType:
-        return tensor.on(dims(tensor.dims))
+    def shifted_type(tensor: TensorType) -> TensorType:
+        return tensor.on(shifted_dims(tensor.dims))
 
-    def variable(v: Var) -> Var:
-        return dataclasses.replace(v, type=kind(v.type))
+    def shifted_variable(v: Var) -> Var:
+        return dataclasses.replace(v, type=shifted_type(v.type))
 
-    done: dict[int, Expr] = {}
+    new_nodes: dict[int, Expr] = {}
     for node in postorder(*values(fencil.closures)):
-        children = tuple(done[id(c)] for c in node.children)
+        children = tuple(new_nodes[id(c)] for c in node.children)
         match node:
             case Var():
-                new: Expr = variable(node)
+                new_node: Expr = shifted_variable(node)
             case Operator():
-                new = dataclasses.replace(node, params=tuple(map(kind, node.params)))
+                new_node = dataclasses.replace(node, params=tuple(map(shifted_type, node.params)))
             case Lambda():
-                new = dataclasses.replace(node, params=tuple(map(variable, node.params)), results=children)
+                new_node = dataclasses.replace(node, params=tuple(map(shifted_variable, node.params)), results=children)
             case Call():
-                new = placed(node, children, dims(node.type.dims))
+                new_node = placed(node, children, shifted_dims(node.type.dims))
             case _:
-                new = rebuild(node, children)
-        done[id(node)] = new
+                new_node = rebuild(node, children)
+        new_nodes[id(node)] = new_node
     closures = [
-        dataclasses.replace(c, output=variable(c.output), value=done[id(c.value)],
-                            region=None if c.region is None else dims(c.region))
+        dataclasses.replace(c, output=shifted_variable(c.output), value=new_nodes[id(c.value)],
+                            region=None if c.region is None else shifted_dims(c.region))
         for c in fencil.closures
     ]  # fmt: skip
-    return make_fencil(fencil.name, tuple(map(variable, fencil.params)), closures, fencil.span, fencil.buffers)
+    return make_fencil(fencil.name, tuple(map(shifted_variable, fencil.params)), closures, fencil.span, fencil.buffers)
 
 
 @dataclass(frozen=True, slots=True)
 class BlockProgram:
-    """The program of a block, and where its coordinates count from."""
+    """The program of one block in local coordinates; its point p is the point p + origin of the whole."""
 
     fencil: Fencil
     origin: Mapping[str, int]
@@ -153,54 +159,61 @@ class BlockPrograms:
         return BlockPrograms(whole, positions, halos, _ends(whole, halos))
 
     def at(self, regions: Mapping[str, Dims]) -> BlockProgram:
-        """The program of these regions of some results, which have the same dims."""
-        first = next(iter(regions.values()))
-        origin = {d: i.start for d, i in first.items if d in self.halos}
+        """The program that computes these regions of some results, which have the same dims.
+
+        Programs are cached by the regions' shape and the ends of intervals within their halo: blocks that agree in
+        these have the same program up to translation. Where it reads beyond the halo, the key has the block's origin as
+        well.
+        """
+        any_region = next(iter(regions.values()))
+        origin = {d: i.start for d, i in any_region.items if d in self.halos}
         block = {d: hull([r[d] for r in regions.values()]) for d in origin}
         windows = {d: Interval(block[d].start + halo[0], block[d].stop + halo[1])
                    for d in origin if (halo := self.halos[d]) is not None}  # fmt: skip
-        near = tuple([self._ends_within(d, w, origin[d]) for d, w in windows.items()])
-        like = tuple([(n, _shifted(r, origin).items) for n, r in regions.items()]), near
-        exact = tuple([k for d, k in origin.items() if d not in windows])
-        known = self.by_place.get((like, exact)) or self.by_place.get((like, tuple(origin.items())))
+        nearby_ends = tuple([self._ends_within(d, w, origin[d]) for d, w in windows.items()])
+        relative = tuple([(n, _shifted(r, origin).items) for n, r in regions.items()]), nearby_ends
+        absolute = tuple([k for d, k in origin.items() if d not in windows])
+        known = self.by_place.get((relative, absolute)) or self.by_place.get((relative, tuple(origin.items())))
         if known is None:
             known = self._restricted(regions, origin)
-            needed = [i for p in known.params for i in BlockProgram(known, origin).needed(p.name).items]
+            read = [i for p in known.params for i in BlockProgram(known, origin).needed(p.name).items]
             # a buffer that is written again may need more at each closure than the halo of the results
-            within = all(windows[d].covers(i) for d, i in needed if d in windows)
-            self.by_place.put((like, exact if within else tuple(origin.items())), known)
+            in_halo = all(windows[d].covers(i) for d, i in read if d in windows)
+            self.by_place.put((relative, absolute if in_halo else tuple(origin.items())), known)
         return BlockProgram(known, origin)
 
     def _ends_within(self, dim: str, window: Interval, origin: int) -> tuple[int, tuple[int, ...]]:
-        """The number of ends before a window, and those in it."""
+        """The number of interval ends before a window, and the ends in it relative to `origin`."""
         ends = self.ends[dim]
-        first = bisect_left(ends, window.start)
-        return first, tuple([e - origin for e in ends[first : bisect_right(ends, window.stop)]])
+        position = bisect_left(ends, window.start)
+        return position, tuple([e - origin for e in ends[position : bisect_right(ends, window.stop)]])
 
     def _restricted(self, regions: Mapping[str, Dims], origin: Mapping[str, int]) -> Fencil:
-        asked = {n: {d: (i.start, i.stop) for d, i in r.items} for n, r in regions.items()}
-        others = [p for p in self.fencil.results if p.name not in regions]
-        nothing = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in others}
-        parts = {n: part for n, part in {**nothing, **asked}.items() if part}
-        local = translated(restrict(self.fencil, parts) if parts else self.fencil, origin)
+        """The program restricted to the regions and translated to `origin`; equal programs are one object."""
+        requested = {n: {d: (i.start, i.stop) for d, i in r.items} for n, r in regions.items()}
+        other_results = [p for p in self.fencil.results if p.name not in regions]
+        empty_regions = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in other_results}
+        regions_by_result = {n: part for n, part in {**empty_regions, **requested}.items() if part}
+        local = translated(restrict(self.fencil, regions_by_result) if regions_by_result else self.fencil, origin)
         return self.distinct.of(local, lambda: local)
 
     def whole(
         self, regions: Iterable[Mapping[str, Dims]], blocks: Mapping[str, Mapping[str, int]]
     ) -> tuple[str, str] | None:
-        """A parameter in several `blocks` along a dim of which some region needs all, and the dim.
+        """A parameter and a dim, where some region reads the whole dim though `blocks` cuts it in several; None if
+        there is none.
 
-        The halo of a stencil may reach as far; one as wide as all there is goes around a periodic dim. Of regions of
-        the same dims the first and the last are looked at.
+        It is a global dependence (a fold, a periodic boundary) unless the halo of a stencil happens to be as wide. Of
+        regions with the same dims only the first and last are checked.
         """
         for _, alike in itertools.groupby(regions, lambda r: frozenset(next(iter(r.values())).names)):
-            first, *others = alike
-            for region in (first, *others[-1:]):
+            first_region, *other_regions = alike
+            for region in (first_region, *other_regions[-1:]):
                 block = self.at(region)
                 for p in block.fencil.inputs:
-                    several = blocks.get(p.name, {})
+                    block_counts = blocks.get(p.name, {})
                     for d, i in block.needed(p.name).items:
-                        if several.get(d, 1) == 1 or i != self.fencil[p.name].type.dims[d]:
+                        if block_counts.get(d, 1) == 1 or i != self.fencil[p.name].type.dims[d]:
                             continue
                         halo = self.halos.get(d)
                         if halo is None or halo[1] - halo[0] >= len(i):
@@ -212,50 +225,53 @@ _Halos = Mapping[str, tuple[int, int]]
 
 
 def _halos(fencil: Fencil, dims: frozenset[str]) -> dict[str, tuple[int, int] | None]:
-    """The halo of the results along each of the dims, a sum of offsets along the way from parameters."""
+    """The halo (low, high) of the results along each dim: the hull of the sums of offsets on all paths to parameters.
+
+    None if it is unbounded: reads at computed positions, whole axes, or offsets inside of a recurrence or fold.
+    """
     closures = with_values(fencil.closures, inlined(values(fencil.closures)))
     bodies = {id(n) for f in postorder(*values(closures)) if isinstance(f, Lambda) for n in postorder(*f.results)}
     unbounded: set[str] = set()
     halos: dict[int, _Halos] = {}
     stored: dict[str, _Halos] = {}
 
-    def joined(several: Iterable[_Halos]) -> _Halos:
-        every = [dict.fromkeys(dims, (0, 0)), *several]
-        return {d: (min(h[d][0] for h in every), max(h[d][1] for h in every)) for d in dims}
+    def union(halos_of_operands: Iterable[_Halos]) -> _Halos:
+        all_halos = [dict.fromkeys(dims, (0, 0)), *halos_of_operands]
+        return {d: (min(h[d][0] for h in all_halos), max(h[d][1] for h in all_halos)) for d in dims}
 
-    for together in runs(closures):
-        for node in postorder(*values(together)):
+    for run in runs(closures):
+        for node in postorder(*values(run)):
             match node:
                 case Call():
                     maps = node.accesses
                     unbounded |= dims if maps is None else frozenset()
                     operands: list[_Halos] = []
-                    for a, m in zip(node.args, maps or [None] * len(node.args), strict=True):
-                        access = m or EVERYWHERE
+                    for a, access_map in zip(node.args, maps or [None] * len(node.args), strict=True):
+                        access = access_map or EVERYWHERE
                         # a recurrence goes the way of its body again and again
-                        again = access.offsets.keys() if id(node) in bodies else frozenset[str]()
-                        unbounded |= dims & (access.far | access.uncut | again)
-                        shift = access.offsets.get
-                        operands.append({d: (x + shift(d, 0), y + shift(d, 0)) for d, (x, y) in halos[id(a)].items()})
-                    halos[id(node)] = joined(operands)
+                        repeated_dims = access.offsets.keys() if id(node) in bodies else frozenset[str]()
+                        unbounded |= dims & (access.far | access.uncut | repeated_dims)
+                        by = access.offsets.get
+                        operands.append({d: (x + by(d, 0), y + by(d, 0)) for d, (x, y) in halos[id(a)].items()})
+                    halos[id(node)] = union(operands)
                 case Var():
-                    halos[id(node)] = stored.get(node.name, joined([]))
+                    halos[id(node)] = stored.get(node.name, union([]))
                 case _:
-                    halos[id(node)] = joined(halos[id(c)] for c in node.children)
-        for c in together:
-            stored[c.output.name] = joined([halos[id(c.value)], stored.get(c.output.name, halos[id(c.value)])])
-    widest = joined(stored.values())
+                    halos[id(node)] = union(halos[id(c)] for c in node.children)
+        for c in run:
+            stored[c.output.name] = union([halos[id(c.value)], stored.get(c.output.name, halos[id(c.value)])])
+    widest = union(stored.values())
     return {d: None if d in unbounded else widest[d] for d in sorted(dims)}
 
 
 def _ends(fencil: Fencil, dims: Iterable[str]) -> dict[str, list[int]]:
-    """The ends of all intervals of a program along dims, ascending."""
+    """The starts and stops of all intervals in a program along each dim, in ascending order."""
     nodes = list(postorder(*inlined(values(fencil.closures))))
-    boxes = [p.type.dims for p in fencil.params] + [c.region for c in fencil.closures if c.region is not None]
-    boxes += [n.type.dims for n in nodes if isinstance(n.type, TensorType)]
-    boxes += [b for n in nodes if isinstance(n, Call) for m in n.accesses or () if m
+    domains = [p.type.dims for p in fencil.params] + [c.region for c in fencil.closures if c.region is not None]
+    domains += [n.type.dims for n in nodes if isinstance(n.type, TensorType)]
+    domains += [b for n in nodes if isinstance(n, Call) for m in n.accesses or () if m
               for b in (m.inside, m.outside) if b is not None]  # fmt: skip
-    return {d: sorted({e for b in boxes if d in b for e in (b[d].start, b[d].stop)}) for d in dims}
+    return {d: sorted({e for b in domains if d in b for e in (b[d].start, b[d].stop)}) for d in dims}
 
 
 def _shifted(dims: Dims, origin: Mapping[str, int]) -> Dims:
@@ -263,10 +279,11 @@ def _shifted(dims: Dims, origin: Mapping[str, int]) -> Dims:
 
 
 def regions_of(results: Sequence[Var], ends: Mapping[str, Sequence[int]]) -> Iterator[dict[str, Dims]]:
-    """The blocks of some results: each is cut at its own start plus the `ends`, and those that meet go together.
+    """The blocks of some results: each is cut at its own start plus the `ends`, and blocks at the same place are one
+    item.
 
-    Results of other dims are in blocks of their own. Zarr takes equal blocks alone, so each result counts from where it
-    begins.
+    Results with other dims are in items of their own. Zarr takes equal blocks alone, so each result counts from its
+    start.
 
     >>> from tensorir.ir.types import tensor
     >>> x, y = Var("x", tensor("float", I=(0, 10))), Var("y", tensor("float", I=(1, 9)))
@@ -276,31 +293,31 @@ def regions_of(results: Sequence[Var], ends: Mapping[str, Sequence[int]]) -> Ite
     I[4:8] I[5:9]
     I[8:10] None
     """
-    alike: dict[frozenset[str], list[Var]] = {}
+    by_dims: dict[frozenset[str], list[Var]] = {}
     for p in results:
-        alike.setdefault(frozenset(p.type.dims.names), []).append(p)
-    for together in alike.values():
-        dims = together[0].type.dims.names
-        begin = {d: min(p.type.dims[d].start for p in together) for d in dims}
-        parts = {p.name: {d: parts_of(p.type.dims[d], begin[d], ends.get(d, ())) for d in dims} for p in together}
+        by_dims.setdefault(frozenset(p.type.dims.names), []).append(p)
+    for alike in by_dims.values():
+        dims = alike[0].type.dims.names
+        begin = {d: min(p.type.dims[d].start for p in alike) for d in dims}
+        parts = {p.name: {d: parts_of(p.type.dims[d], begin[d], ends.get(d, ())) for d in dims} for p in alike}
         for at in itertools.product(*(sorted({k for by_dim in parts.values() for k in by_dim[d]}) for d in dims)):
-            here = dict(zip(dims, at, strict=True))
-            having = [p for p in together if all(k in parts[p.name][d] for d, k in here.items())]
+            numbers = dict(zip(dims, at, strict=True))
+            having = [p for p in alike if all(k in parts[p.name][d] for d, k in numbers.items())]
             if having:
-                yield {p.name: Dims(tuple([(d, parts[p.name][d][here[d]]) for d in p.type.dims])) for p in having}
+                yield {p.name: Dims(tuple([(d, parts[p.name][d][numbers[d]]) for d in p.type.dims])) for p in having}
 
 
-def parts_of(interval: Interval, begin: int, ends: Sequence[int]) -> dict[int, Interval]:
-    """The parts of an interval by their numbers, in blocks that begin at `begin` and have these ends behind it.
+def parts_of(interval: Interval, origin: int, ends: Sequence[int]) -> dict[int, Interval]:
+    """Cuts an interval into blocks, by block number: block k ends at `origin` + ends[k].
 
     >>> parts_of(Interval(5, 12), 0, [4, 8])
     {1: Interval(5, 9), 2: Interval(9, 12)}
     """
-    before = bisect_right(ends, interval.start - begin)
-    start = interval.start - (ends[before - 1] if before else 0)
-    cuts = [c for e in ends[before:] if (c := start + e) < interval.stop]
-    parts = itertools.pairwise([interval.start, *cuts, interval.stop])
-    return dict(enumerate(itertools.starmap(Interval, parts), before))
+    number = bisect_right(ends, interval.start - origin)
+    start = interval.start - (ends[number - 1] if number else 0)
+    inner_ends = [c for e in ends[number:] if (c := start + e) < interval.stop]
+    parts = itertools.pairwise([interval.start, *inner_ends, interval.stop])
+    return dict(enumerate(itertools.starmap(Interval, parts), number))
 
 
 def slices(part: Dims, whole: Dims) -> tuple[slice, ...]:

@@ -45,7 +45,7 @@ from tensorir.runtime.errors import DiagnosticError
 
 @dataclass(frozen=True)
 class FuseClosures(Pass):
-    """Two closures in a row that write adjacent parts of one output become one, by `concat`.
+    """Fuses two consecutive closures that write adjacent parts of one output into one `concat`.
 
     The second must not read the output.
 
@@ -58,33 +58,37 @@ class FuseClosures(Pass):
     """
 
     def run(self, fencil: Fencil) -> Fencil:
-        done: list[Closure] = []
-        for one in fencil.closures:
-            while done and (both := _fused(done[-1], one)) is not None:
-                done.pop()
-                one = both
-            done.append(one)
-        return remade(fencil, tuple(done))
+        """Fuses each closure with those before it as long as they can be."""
+        fused_closures: list[Closure] = []
+        for current in fencil.closures:
+            while fused_closures and (fused := _fused(fused_closures[-1], current)) is not None:
+                fused_closures.pop()
+                current = fused
+            fused_closures.append(current)
+        return remade(fencil, tuple(fused_closures))
 
 
 def _fused(a: Closure, b: Closure) -> Closure | None:
+    """One closure for two that write adjacent parts of an output; None if the second reads it, or the parts differ in
+    several dims, are empty, or are not adjacent.
+    """
     if a.output != b.output or a.output in b.value.free:
         return None
-    first, second = a.target.dims, b.target.dims
-    differing = [n for n in first if first[n] != second[n]]
-    if len(differing) != 1 or not first.size or not second.size:
+    first_dims, second_dims = a.target.dims, b.target.dims
+    differing = [n for n in first_dims if first_dims[n] != second_dims[n]]
+    if len(differing) != 1 or not first_dims.size or not second_dims.size:
         return None
     (dim,) = differing
-    x, y = first[dim], second[dim]
+    x, y = first_dims[dim], second_dims[dim]
     if x.stop != y.start and y.stop != x.start:
         return None
     try:
         value = call("concat", coerced(a.value, a.target), coerced(b.value, b.target), span=a.span)
     except DiagnosticError:
         return None
-    whole = first.with_interval(dim, Interval(min(x.start, y.start), max(x.stop, y.stop)))
-    left = tuple((n, i) for n, i in whole.items if i != a.output.type.dims[n])
-    return closure(a.output, value, Dims(left) if left else None, a.span)
+    union = first_dims.with_interval(dim, Interval(min(x.start, y.start), max(x.stop, y.stop)))
+    region = tuple((n, i) for n, i in union.items if i != a.output.type.dims[n])
+    return closure(a.output, value, Dims(region) if region else None, a.span)
 
 
 # A closure that stores a concatenation becomes one per part: the inverse of `fuse_closures`.
@@ -92,7 +96,7 @@ def _fused(a: Closure, b: Closure) -> Closure | None:
 
 @dataclass(frozen=True)
 class SplitClosures(Pass):
-    """Each part of a concatenation is stored by itself, where the expression does not read the output.
+    """Splits a closure that stores a concatenation into one per operand, unless the expression reads the output.
 
     >>> from tensorir.passes.base import show
     >>> show(SplitClosures(), '''f(out: tensor<float, I[0:5]>, x: tensor<float, I[0:2]>, y: tensor<float, I[2:5]>) {
@@ -104,24 +108,25 @@ class SplitClosures(Pass):
     """
 
     def run(self, fencil: Fencil) -> Fencil:
-        done: list[Closure] = []
-        waiting = list(reversed(fencil.closures))
-        while waiting:
-            one = waiting.pop()
-            match one.value:
-                case Call("concat", args) if one.output not in one.value.free and one.target.dims.size:
+        """Splits every `concat`, nested ones too, into writes of its non-empty operands."""
+        split_closures: list[Closure] = []
+        pending = list(reversed(fencil.closures))
+        while pending:
+            current = pending.pop()
+            match current.value:
+                case Call("concat", args) if current.output not in current.value.free and current.target.dims.size:
                     parts: list[Closure] = []
                     for arg in args:
-                        have, target = arg.tensor.dims, one.target.dims
+                        have, target = arg.tensor.dims, current.target.dims
                         part = Dims(tuple((n, i & have[n] if n in have else i) for n, i in target.items))
                         if part.size:
-                            whole = one.output.type.dims
+                            whole = current.output.type.dims
                             region = tuple((n, i) for n, i in part.items if i != whole[n])
-                            parts.append(closure(one.output, arg, Dims(region) if region else None, one.span))
-                    waiting += reversed(parts)
+                            parts.append(closure(current.output, arg, Dims(region) if region else None, current.span))
+                    pending += reversed(parts)
                 case _:
-                    done.append(one)
-        return remade(fencil, tuple(done))
+                    split_closures.append(current)
+        return remade(fencil, tuple(split_closures))
 
 
 # What nobody reads goes: closures, buffers, and parameters of functions.
@@ -129,7 +134,7 @@ class SplitClosures(Pass):
 
 @dataclass(frozen=True)
 class Prune(Pass):
-    """Closures whose result is overwritten unread, buffers of passes that nobody reads, unused function parameters.
+    """Dead code elimination: closures overwritten before they are read, buffers never read, unused function parameters.
 
     Parameters of the program that the user declared stay: they are how it is called.
 
@@ -142,6 +147,7 @@ class Prune(Pass):
     """
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Drops dead closures first, then the buffers that no closure names any more."""
         closures = with_values(fencil.closures, rewrite_all(values(fencil.closures), without_unused_parameters))
         closures = _alive(fencil, closures)
         used = {v for c in closures for v in (c.output, *c.value.free)}
@@ -150,23 +156,26 @@ class Prune(Pass):
 
 
 def without_unused_parameters(node: Expr) -> Expr | None:
-    """Parameters of applied functions and of scans that the body does not use, and their arguments."""
+    """An applied function, or a scan, without parameters that the body does not read and their arguments.
+
+    None if nothing changes, or if the scan would lose all operands with the scanned dim.
+    """
     match node:
         case Apply(Lambda(params, (body,)) as f, args):
-            kept = [k for k, p in enumerate(params) if p in body.free]
-            if len(kept) == len(params):
+            used = [k for k, p in enumerate(params) if p in body.free]
+            if len(used) == len(params):
                 return None
-            if not kept:
+            if not used:
                 return with_label(body, node.label) if node.label else body
-            smaller = replace(f, params=tuple(params[k] for k in kept))
-            return replace(node, function=smaller, args=tuple(args[k] for k in kept))
+            pruned_function = replace(f, params=tuple(params[k] for k in used))
+            return replace(node, function=pruned_function, args=tuple(args[k] for k in used))
         case Call("scan", (Lambda(params, (body,)), init, *args), static):
-            kept = [k for k, p in enumerate(params[1:]) if p in body.free]
-            if len(kept) == len(args) or not kept:
+            used = [k for k, p in enumerate(params[1:]) if p in body.free]
+            if len(used) == len(args) or not used:
                 return None
             try:
-                smaller = function([params[0], *(params[1 + k] for k in kept)], body)
-                new = call("scan", smaller, init, *(args[k] for k in kept), static=static, span=node.span)
+                pruned_function = function([params[0], *(params[1 + k] for k in used)], body)
+                new = call("scan", pruned_function, init, *(args[k] for k in used), static=static, span=node.span)
             except DiagnosticError:  # no argument that is left has the scanned dim
                 return None
             return new if new.type == node.type else None
@@ -175,17 +184,19 @@ def without_unused_parameters(node: Expr) -> Expr | None:
 
 
 def _alive(fencil: Fencil, closures: tuple[Closure, ...]) -> tuple[Closure, ...]:
-    """The closures whose result somebody may read, the last ones first."""
-    read = {p for p in fencil.params if p.name not in fencil.buffers}
-    alive: list[Closure] = []
-    for one in reversed(closures):
-        if one.output not in read:
+    """The closures whose output may be read later, found by a backward liveness pass; at least the last closure is
+    kept.
+    """
+    live = {p for p in fencil.params if p.name not in fencil.buffers}
+    live_closures: list[Closure] = []
+    for current in reversed(closures):
+        if current.output not in live:
             continue
-        alive.append(one)
-        if one.region is None:
-            read.discard(one.output)
-        read |= one.value.free
-    return tuple(reversed(alive)) or closures[-1:]
+        live_closures.append(current)
+        if current.region is None:
+            live.discard(current.output)
+        live |= current.value.free
+    return tuple(reversed(live_closures)) or closures[-1:]
 
 
 # Functions applied where they stand, and buffers computed where they are read: the inverse of `temporaries`.
@@ -193,10 +204,10 @@ def _alive(fencil: Fencil, closures: tuple[Closure, ...]) -> tuple[Closure, ...]
 
 @dataclass(frozen=True)
 class Inline(Pass):
-    """Applied functions are substituted; buffers that are written once, as a whole, become expressions again.
+    """Beta reduction of applied functions, and substitution of buffers that are written once, as a whole.
 
-    `functions` says whether functions are. `buffers` names written parameters that shall go; the buffers that passes
-    made go in any case, unless `keep` is true. What reads a buffer must not be overwritten in between.
+    `functions` turns beta reduction on. `buffers` names written parameters to substitute; those created by passes are
+    substituted too, unless `keep` is true. A buffer stays if its inputs are overwritten between its write and a read.
 
     >>> from tensorir.passes.base import show
     >>> show(Inline(), '''f(out: tensor<float, I[0:4]>, inp: tensor<float, I[0:5]>) {
@@ -220,14 +231,15 @@ class Inline(Pass):
     """Whether what a parameter of an applied function stands for is labelled with its name."""
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Inlines functions, then substitutes the buffers one by one where that is legal."""
         closures = fencil.closures
         if self.functions:
             closures = with_values(closures, inlined(values(closures), named=self.named))
-        wanted = set(self.buffers.replace(",", " ").split())
+        buffer_names = set(self.buffers.replace(",", " ").split())
         if not self.keep:
-            wanted |= fencil.buffers
+            buffer_names |= fencil.buffers
         params = fencil.params
-        for name in [p.name for p in params if p.name in wanted]:
+        for name in [p.name for p in params if p.name in buffer_names]:
             substituted = _substituted(closures, fencil[name])
             if substituted is not None:
                 closures, params = substituted, tuple(p for p in params if p.name != name)
@@ -235,23 +247,25 @@ class Inline(Pass):
 
 
 def _substituted(closures: tuple[Closure, ...], buffer: Var) -> tuple[Closure, ...] | None:
-    """The closures without a buffer; None where it is not written once, whole, before it is read."""
+    """The closures with a buffer replaced by its expression; None if it is not written exactly once, whole, before its
+    reads, or if the expression's inputs are overwritten in between.
+    """
     writers = [k for k, c in enumerate(closures) if c.output == buffer]
     readers = [k for k, c in enumerate(closures) if buffer in c.value.free]
     if len(closures) == 1 or len(writers) != 1:
         return None
-    (at,) = writers
-    value = closures[at].value
-    if closures[at].region is not None or (readers and readers[0] <= at):
+    (position,) = writers
+    value = closures[position].value
+    if closures[position].region is not None or (readers and readers[0] <= position):
         return None
-    between = {c.output for c in closures[at + 1 : max(readers, default=at)]}
-    if not value.free.isdisjoint(between):
+    outputs_between = {c.output for c in closures[position + 1 : max(readers, default=position)]}
+    if not value.free.isdisjoint(outputs_between):
         return None
-    place = coerced(value, buffer.type)
-    if not isinstance(place, Var) and not place.label:
-        place = replace(place, label=buffer.name)
-    rest = (*closures[:at], *closures[at + 1 :])
-    return with_values(rest, [substitute(c.value, {buffer: place}) for c in rest])
+    expression = coerced(value, buffer.type)
+    if not isinstance(expression, Var) and not expression.label:
+        expression = replace(expression, label=buffer.name)
+    others = (*closures[:position], *closures[position + 1 :])
+    return with_values(others, [substitute(c.value, {buffer: expression}) for c in others])
 
 
 # Intermediate results in buffers of their own.
@@ -263,11 +277,11 @@ def _substituted(closures: tuple[Closure, ...], buffer: Var) -> tuple[Closure, .
 
 @dataclass(frozen=True)
 class Temporaries(Pass):
-    """Expressions that are read at more than one offset, or more than once and costly, are stored.
+    """Stores expressions in buffers if they are read at several offsets, or several times and are costly.
 
-    `min_uses` is at how many places an expression must be read, `min_work` how many operations per point it must
-    have, `costly` how many where all reads are at one offset, and `min_per_byte` how many operations a byte that is
-    moved must save. `plan(fencil)` gives the figures (see `Worth`).
+    `min_uses` is the number of reads from which on an expression is stored, `min_work` the operations per point it must
+    have, `costly` the operations if all reads are at one offset, and `min_per_byte` the operations saved for each byte
+    that is moved. `plan(fencil)` gives the figures (see `Worth`).
 
     >>> from tensorir.passes.base import show
     >>> show(Temporaries(), '''fencil(out: tensor<float, I[1:99]>, inp: tensor<float, I[0:100]>) {
@@ -291,24 +305,25 @@ class Temporaries(Pass):
         return self._stored(fencil)[1]
 
     def _stored(self, fencil: Fencil) -> tuple[Fencil, tuple[Worth, ...]]:
-        taken = {p.name for p in fencil.params}
-        taken |= {
+        """The fencil with its buffers on the intervals that are read, and the figures of each buffer."""
+        used_names = {p.name for p in fencil.params}
+        used_names |= {
             p.name for c in fencil.closures for n in postorder(c.value) if isinstance(n, Lambda) for p in n.params
         }
         closures: list[Closure] = []
         buffers: list[Var] = []
         worths: list[Worth] = []
-        for one in fencil.closures:
-            parts = _Storing(self, fencil, taken).closure(one)
-            closures += parts.closures
-            buffers += parts.buffers
-            worths += parts.worths
+        for current in fencil.closures:
+            stored_parts = _Storing(self, fencil, used_names).closure(current)
+            closures += stored_parts.closures
+            buffers += stored_parts.buffers
+            worths += stored_parts.worths
         if not buffers:
             return fencil, ()
         names = fencil.buffers | {b.name for b in buffers}
         stored = replace(remade(fencil, tuple(closures), (*fencil.params, *buffers)), buffers=names)
-        small = with_small_buffers(stored)
-        return small, tuple(replace(w, buffer=small[w.name].type) for w in worths)
+        shrunk = with_small_buffers(stored)
+        return shrunk, tuple(replace(w, buffer=shrunk[w.name].type) for w in worths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,93 +334,107 @@ class _Stored:
 
 
 def _computes(node: Call) -> bool:
-    """True if a call is one that may be done where nobody asked for it, and is worth a buffer."""
-    merges = node.op in ("concat", "update", "split_dim", "merge_dims")
-    return (merges or not TABLE[node.op].moves) and node.op != "pos" and not _fails_or_acts(node)
+    """True if a call computes new values, may run anywhere, and so may be stored: no move, check, effect or loop."""
+    joins_or_reshapes = node.op in ("concat", "update", "split_dim", "merge_dims")
+    return (joins_or_reshapes or not TABLE[node.op].moves) and node.op != "pos" and not _fails_or_acts(node)
 
 
 def _fails_or_acts(node: Call) -> bool:
-    row = TABLE[node.op]
-    return row.effect or row.checks or row.endless
+    """True if a call may raise, has an effect, or may not terminate."""
+    builtin = TABLE[node.op]
+    return builtin.effect or builtin.checks or builtin.endless
 
 
 @dataclass(slots=True)
 class _Storing:
+    """Stores expressions of one closure after the other; `taken` are the names in use, which grow."""
+
     options: Temporaries
     fencil: Fencil
     taken: set[str]
 
-    def closure(self, one: Closure) -> _Stored:
-        """A closure, and before it those that store a part of it."""
-        match one.value:
+    def closure(self, current: Closure) -> _Stored:
+        """The closure with buffers in place of expressions, preceded by closures that compute these."""
+        match current.value:
             case Apply(Lambda(params, (body,)), args) if body.free <= set(params):
-                return self._parts(one, body, params, args)
+                return self._parts(current, body, params, args)
             case value:
-                return self._parts(one, value, (), ())
+                return self._parts(current, value, (), ())
 
-    def _parts(self, one: Closure, body: Expr, params: Sequence[Var], args: Sequence[Expr]) -> _Stored:
+    def _parts(self, current: Closure, body: Expr, params: Sequence[Var], args: Sequence[Expr]) -> _Stored:
+        """Walks the body bottom-up and replaces each expression worth storing by a buffer.
+
+        `params` and `args` are those of the applied function, if the closure is one: then the buffers become additional
+        arguments, and each stored expression a function of the same arguments.
+        """
         order = surface(body)
-        stands: dict[int, Expr] = {}
+        replacements: dict[int, Expr] = {}
         buffers: list[Var] = []
         worths: list[Worth] = []
         closures: list[Closure] = []
-        seen: dict[Expr, Expr] = {}
+        canonical: dict[Expr, Expr] = {}
         variables, arguments = list(params), list(args)
         uses = reads(body, order)
         stored: dict[int, str] = {}
         for node in order:
-            new = rebuild(node, tuple(stands.get(id(c), c) for c in node.children))
-            if new in seen:
-                stands[id(node)] = seen[new]
+            new_node = rebuild(node, tuple(replacements.get(id(c), c) for c in node.children))
+            if new_node in canonical:
+                replacements[id(node)] = canonical[new_node]
                 continue
-            stands[id(node)] = seen[new] = new
+            replacements[id(node)] = canonical[new_node] = new_node
             readers = uses.get(node, set())
-            work = self._work(node, new, body, len(readers), len({o for _, o in readers}), stored)
+            work = self._work(node, new_node, body, len(readers), len({o for _, o in readers}), stored)
             if work is None:
                 continue
-            name = free_name(new.label or "tmp", self.taken)
-            buffer = var(name, TensorType(new.tensor.element, new.tensor.dims))
-            value = with_label(new, "")
+            name = free_name(new_node.label or "tmp", self.taken)
+            buffer = var(name, TensorType(new_node.tensor.element, new_node.tensor.dims))
+            value = with_label(new_node, "")
             value = apply(function(variables, value), *arguments) if variables else value
             value = without_unused_parameters(value) or value
             if not self._may_store(buffer, value, tuple(buffers)):
                 continue
             buffers.append(buffer)
             worths.append(Worth(name, max(2, len(readers)), work, buffer.type))
-            closures.append(closure(buffer, value, span=one.span))
+            closures.append(closure(buffer, value, span=current.span))
             if variables:
-                inner = var(free_name("y", self.taken), buffer.type)
-                variables.append(inner)
+                replacement = var(free_name("y", self.taken), buffer.type)
+                variables.append(replacement)
                 arguments.append(buffer)
             else:
-                inner = buffer
-            stands[id(node)] = seen[new] = inner
+                replacement = buffer
+            replacements[id(node)] = canonical[new_node] = replacement
             stored[id(node)] = name
         if not buffers:
-            return _Stored((one,), (), ())
-        result = stands[id(body)]
-        value = apply(function(variables, result), *arguments, span=one.value.span) if variables else result
+            return _Stored((current,), (), ())
+        result = replacements[id(body)]
+        value = apply(function(variables, result), *arguments, span=current.value.span) if variables else result
         value = without_unused_parameters(value) or value
-        last = replace(one, value=value)
-        return _Stored((*closures, last), tuple(buffers), tuple(worths))
+        reduced = replace(current, value=value)
+        return _Stored((*closures, reduced), tuple(buffers), tuple(worths))
 
     def _work(
         self, node: Expr, new: Expr, body: Expr, reads: int, offsets: int, stored: dict[int, str]
     ) -> float | None:
-        """The operations per point of an expression that is worth a buffer."""
+        """The operations per point of an expression that is worth a buffer, None if it is not.
+
+        `node` is the original, `new` the same over earlier buffers; `reads` counts readers, `offsets` distinct
+        offsets; `stored` names the buffers of nodes, whose work is not counted again.
+        """
         if node is body or not isinstance(new, Call) or not _computes(new):
             return None
         if not new.tensor.dims or any(d.startswith("_NB_") for d in new.tensor.dims) or reads < self.options.min_uses:
             return None
         work = work_of(node, stored)
-        several = offsets >= self.options.min_uses and work >= self.options.min_work
-        if not several and work < self.options.costly:
+        differing_offsets = offsets >= self.options.min_uses and work >= self.options.min_work
+        if not differing_offsets and work < self.options.costly:
             return None
         worth = Worth("", reads, work, new.tensor)
         return work if worth.per_byte >= self.options.min_per_byte else None
 
-    def _may_store(self, buffer: Var, value: Expr, before: tuple[Var, ...]) -> bool:
-        """True if it is there at every point, and may be computed at every point."""
+    def _may_store(self, buffer: Var, value: Expr, earlier_buffers: tuple[Var, ...]) -> bool:
+        """True if an expression may be computed at all its points: it cannot fail, and no neighbour may be absent
+        there.
+        """
         nodes = list(postorder(value))
         if any(isinstance(n, Call) and _fails_or_acts(n) for n in nodes):
             return False
@@ -415,7 +444,7 @@ class _Storing:
         if not all(isinstance(n.args[0], Var) for n in shifts):
             return False
         try:
-            trial = Fencil("trial", (*self.fencil.params, *before, buffer), (closure(buffer, value),))
+            trial = Fencil("trial", (*self.fencil.params, *earlier_buffers, buffer), (closure(buffer, value),))
         except DiagnosticError:
             return False
         return not analyse_absence(trial, {}).refused
@@ -429,10 +458,11 @@ SHOWN = 16.0
 
 @dataclass(frozen=True)
 class Materialise(Pass):
-    """Materialisation: an expression that is read at several offsets, and saves `min_per_byte` operations for each
-    byte, becomes `materialise(e)`.
+    """Wraps expressions that several offsets read in `materialise(e)` where recomputing them costs more than their
+    memory.
 
-    A backend fuses what is not kept into every reader and computes it at each; 0 keeps all of it, infinity nothing.
+    A backend fuses other expressions into every reader and recomputes them there. `min_per_byte` is the number of
+    operations saved per byte from which on it pays: 0 keeps all, infinity none.
 
     >>> from tensorir.passes.base import show
     >>> show(Materialise(), "let y = cos(x) × exp(x); ⟪I, 1⟫(y) + ⟪I, -1⟫(y)", x={"I": (0, 9)})
@@ -443,14 +473,15 @@ class Materialise(Pass):
     min_per_byte: float = MIN_PER_BYTE
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Wraps the expressions that `worth_storing` finds."""
         worth = worth_storing(fencil, self.min_per_byte)
 
-        def keep(node: Expr, new: Expr) -> Expr:
+        def wrapped(node: Expr, new_node: Expr) -> Expr:
             if id(node) not in worth:
-                return new
-            return replace(call("materialise", replace(new, label=""), span=node.span), label=new.label)
+                return new_node
+            return replace(call("materialise", replace(new_node, label=""), span=node.span), label=new_node.label)
 
-        return remade(fencil, with_values(fencil.closures, rewrite_nodes(values(fencil.closures), keep)))
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(values(fencil.closures), wrapped)))
 
     def on(self, platform: str) -> Pass | None:
         # there the backend decides: a kernel keeps in registers what is computed again
@@ -465,6 +496,7 @@ class Materialise(Pass):
         )
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        """A decision for each expression that was weighed, stored or not."""
         limit, _, offsets = self.thresholds()
         places = Places(before)
         expressions = weighed(before, self.min_per_byte, SHOWN)
@@ -477,10 +509,11 @@ class Materialise(Pass):
             for w in expressions
         )  # fmt: skip
 
-    def _why(self, w: Weighed) -> str:
-        if w.joined and w.stored:
+    def _why(self, weighed_node: Weighed) -> str:
+        """The reason for a decision on an expression."""
+        if weighed_node.joined and weighed_node.stored:
             return "at each point of each reader it would be asked which part it is in"
-        return self.reason() if w.stored else "computing it again costs less than its bytes"
+        return self.reason() if weighed_node.stored else "computing it again costs less than its bytes"
 
     def reason(self) -> str:
         return f"read at several offsets, it saves {self.min_per_byte:g} operations for each byte that is kept"

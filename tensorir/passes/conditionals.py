@@ -44,7 +44,9 @@ NOTHING: Facts = {}
 
 @dataclass(frozen=True)
 class PropagateConditions(Pass):
-    """Conditions hold in the branches of their `if`, for all nodes that are used there alone.
+    """Uses the truth of conditions inside of their branches: where `c` holds, `if c then x else y` is x.
+
+    Only nodes that are used in that branch alone are simplified.
 
     >>> from tensorir.passes.base import show
     >>> text = '''f(n: tensor<int>, x: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
@@ -54,7 +56,7 @@ class PropagateConditions(Pass):
       out ← if n > 2 then x + x else x;
     }
 
-    One with dims is known at the point at which it holds, and in sums over other dims there:
+    A condition with dims is known at the points where it holds, and in sums over other dims there:
 
     >>> text = '''f(x: tensor<float, I[0:5], J[0:3]>, y: tensor<float, I[0:5]>, out: tensor<float, I[0:5]>) {
     ...   out ← if y > 0.0 then reduce(+, 0.0, J)(if y > 0.0 then x else 0.0) else y; }'''
@@ -65,33 +67,36 @@ class PropagateConditions(Pass):
     """
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Forward pass with facts from a backward pass; conditions read by one node only can decide nothing and are
+        ignored.
+        """
         nodes = list(postorder(*values(fencil.closures)))
-        choices = [e for e in nodes if isinstance(e, Call) and e.op == "if" and e.args[0].free]
-        asked = Counter(part for e in choices for part, _ in _known(e.args[0], True))
-        uses = Counter(c for e in nodes for c in e.children if c in asked)
-        often = {c for c in asked if uses[c] > 1}
-        if not often:
+        choices = [node for node in nodes if isinstance(node, Call) and node.op == "if" and node.args[0].free]
+        conditions = Counter(part for node in choices for part, _ in _known(node.args[0], True))
+        uses = Counter(c for node in nodes for c in node.children if c in conditions)
+        shared = {c for c in conditions if uses[c] > 1}
+        if not shared:
             return fencil
-        known = _known_everywhere(nodes, values(fencil.closures), often)
+        facts_of = _known_everywhere(nodes, values(fencil.closures), shared)
         done: dict[int, Expr] = {}
-        for e in nodes:
-            here = known[id(e)]
+        for node in nodes:
+            facts = facts_of[id(node)]
             children = tuple(
-                done[id(child)] if child not in there or child.tensor.dims else literal(there[child], BOOL, child.span)
-                for child, there in zip(e.children, _edges(e, here, often), strict=True)
+                done[id(child)] if child not in below or child.tensor.dims else literal(below[child], BOOL, child.span)
+                for child, below in zip(node.children, _edges(node, facts, shared), strict=True)
             )
-            new = _settled(e, here, children)
-            if new is None:
-                new = rebuild(e, children)
-            elif e.label and not new.label:
-                new = with_label(new, e.label)
-            done[id(e)] = new
+            new_node = _settled(node, facts, children)
+            if new_node is None:
+                new_node = rebuild(node, children)
+            elif node.label and not new_node.label:
+                new_node = with_label(new_node, node.label)
+            done[id(node)] = new_node
         new_values = (done[id(value)] for value in values(fencil.closures))
         return remade(fencil, with_values(fencil.closures, new_values))
 
 
 def decides(e: Expr) -> bool:
-    """True if an expression is an `if` of one truth value that is not known."""
+    """True if an expression is an `if` on one scalar condition that depends on variables."""
     match e:
         case Call("if", (condition, *_)):
             return not condition.tensor.dims and bool(condition.free)
@@ -99,61 +104,69 @@ def decides(e: Expr) -> bool:
             return False
 
 
-def _known_everywhere(nodes: list[Expr], roots: tuple[Expr, ...], often: set[Expr]) -> dict[int, Facts]:
-    """Truth values of each node by identity: the same wherever it is used, so that none is needed twice."""
-    known: dict[int, Facts] = {id(root): {} for root in roots}
-    for e in reversed(nodes):
-        for child, there in zip(e.children, _edges(e, known[id(e)], often), strict=True):
-            before = known.get(id(child))
-            known[id(child)] = there if before is None else {c: t for c, t in before.items() if there.get(c) is t}
-    return known
+def _known_everywhere(nodes: list[Expr], roots: tuple[Expr, ...], conditions: set[Expr]) -> dict[int, Facts]:
+    """The facts that hold at every use of a node, by identity: the intersection over its readers, users before
+    operands.
+    """
+    facts: dict[int, Facts] = {id(root): {} for root in roots}
+    for node in reversed(nodes):
+        for child, edge in zip(node.children, _edges(node, facts[id(node)], conditions), strict=True):
+            earlier = facts.get(id(child))
+            facts[id(child)] = edge if earlier is None else {c: t for c, t in earlier.items() if edge.get(c) is t}
+    return facts
 
 
-def _edges(e: Expr, here: Facts, often: set[Expr]) -> tuple[Facts, ...]:
-    """Truth values on the edges to each operand of a node that has some."""
-    everywhere = {c: t for c, t in here.items() if not c.tensor.dims}
-    match e:
+def _edges(node: Expr, facts: Facts, conditions: set[Expr]) -> tuple[Facts, ...]:
+    """The facts that hold where a node reads each operand.
+
+    An `if` adds its condition to its branches. Facts with dims survive operations that compute a point from the same
+    point; facts on scalars survive all but checks, which run whether or not a branch is taken.
+    """
+    scalar_facts = {c: t for c, t in facts.items() if not c.tensor.dims}
+    match node:
         case Call("if", (condition, *_)):
-            implied = [{c: t for c, t in _known(condition, truth) if c in often} for truth in (True, False)]
-            return (here, *({**here, **t} for t in implied))
+            implied = [{c: t for c, t in _known(condition, truth) if c in conditions} for truth in (True, False)]
+            return (facts, *({**facts, **t} for t in implied))
         case Call("reduce", (Operator("plus"), _, _), (dim,)):
-            there = {c: t for c, t in here.items() if dim not in c.tensor.dims}
-            return (everywhere, there, there)
+            facts_along_dim = {c: t for c, t in facts.items() if dim not in c.tensor.dims}
+            return (scalar_facts, facts_along_dim, facts_along_dim)
         case Call("add_dim", _, (dim, *_)):
-            return ({c: t for c, t in here.items() if dim not in c.tensor.dims},)
+            return ({c: t for c, t in facts.items() if dim not in c.tensor.dims},)
         case Call("assert_", args) | Call("gather", args, (_, "checked")):
             return (NOTHING,) * len(args)  # it may fail, and is computed where no choice takes it, too
         case Call("multiplies", (a, b)) if isinstance(a, Literal) or isinstance(b, Literal):
-            return (here, here)
+            return (facts, facts)
         case Call(op, args):
-            return ((here if _pointwise(op) else everywhere),) * len(args)
+            return ((facts if _pointwise(op) else scalar_facts),) * len(args)
         case _:
-            return (everywhere,) * len(e.children)
+            return (scalar_facts,) * len(node.children)
 
 
-def _settled(e: Expr, known: Facts, operands: tuple[Expr, ...]) -> Expr | None:
-    """A choice, or a condition of two, where known truth values decide it, or one of the two."""
-    match e:
-        case Call("if", (condition, _, _)) if (truth := _truth(condition, known)) is not None:
-            return coerced(operands[1 if truth else 2], e.tensor)
-        case Call("and" | "or" as op, (a, b)) if a in known or b in known:
-            truth, other = (known[a], operands[1]) if a in known else (known[b], operands[0])
+def _settled(node: Expr, facts: Facts, new_operands: tuple[Expr, ...]) -> Expr | None:
+    """An `if` whose condition is decided by the facts, as its branch; `and`/`or` with a decided operand, simplified.
+    None for other nodes.
+    """
+    match node:
+        case Call("if", (condition, _, _)) if (truth := _truth(condition, facts)) is not None:
+            return coerced(new_operands[1 if truth else 2], node.tensor)
+        case Call("and" | "or" as op, (a, b)) if a in facts or b in facts:
+            truth, other_operand = (facts[a], new_operands[1]) if a in facts else (facts[b], new_operands[0])
             deciding = truth is (op == "or")
-            return coerced(literal(truth, BOOL, e.span) if deciding else other, e.tensor)
+            return coerced(literal(truth, BOOL, node.span) if deciding else other_operand, node.tensor)
         case _:
             return None
 
 
-def _truth(condition: Expr, known: Facts) -> bool | None:
-    """The truth value of a condition, where what is known decides it."""
-    if condition in known:
-        return known[condition]
+def _truth(condition: Expr, facts: Facts) -> bool | None:
+    """The truth value of a condition that the facts decide through `not`, `and` and `or`; None if they do not."""
+    if condition in facts:
+        return facts[condition]
     match condition:
         case Call("not", (x,)):
-            truth = _truth(x, known)
+            truth = _truth(x, facts)
             return None if truth is None else not truth
         case Call("and" | "or" as op, parts):
-            truths = [_truth(x, known) for x in parts]
+            truths = [_truth(x, facts) for x in parts]
             deciding = op == "or"
             return deciding if deciding in truths else None if None in truths else not deciding
         case _:
@@ -161,19 +174,19 @@ def _truth(condition: Expr, known: Facts) -> bool | None:
 
 
 def _pointwise(op: str) -> bool:
-    """True if each point is computed from the same one, with a derivative that is finite whatever the operands are.
+    """True if a builtin computes each point from the same point and has a bounded derivative.
 
-    Elsewhere a choice by a condition with dims keeps 0 × ∞ out of derivatives.
+    With an unbounded one (sqrt at 0) a condition with dims stays, since it keeps 0 × ∞ out of gradients.
     """
-    row = TABLE[op]
-    same_point = row.elementwise or op in ("make_tuple", "tuple_get", "subset")
-    return same_point and row.slope != "unbounded"
+    builtin = TABLE[op]
+    same_point = builtin.elementwise or op in ("make_tuple", "tuple_get", "subset")
+    return same_point and builtin.slope != "unbounded"
 
 
 def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
-    """A condition, and the conditions that have a truth value where it has one."""
+    """A condition with a truth value, and all conditions that follow: `a and b` true gives a and b true, and so on."""
 
-    def implied(fact: tuple[Expr, bool]) -> list[tuple[Expr, bool]]:
+    def consequences(fact: tuple[Expr, bool]) -> list[tuple[Expr, bool]]:
         match fact:
             case Call("not", (x,)), holds:
                 return [(x, not holds)]
@@ -182,7 +195,7 @@ def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
             case _:
                 return []
 
-    return nodes.occurrences([(condition, truth)], implied)
+    return nodes.occurrences([(condition, truth)], consequences)
 
 
 # Choices that are nested deep, or that read the same checked values again and again, side by side instead.
@@ -209,9 +222,11 @@ class Flat:
 
 
 def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, Choice]) -> Flat | None:
-    """The program without nests of choices; None where none is deep and nothing is traced often.
+    """The program with deep nests of conditionals put side by side; None if no nest is deep and no branch is traced
+    often.
 
-    A scope with lines to print stays as it is: they come in the order in which choices stand in each other.
+    `facts` is the analysis of absent values, `choices` the conditionals by identity of their `if`. Scopes that print
+    stay as they are, for the order of the lines.
 
     >>> from tensorir.analysis.conditions import choices
     >>> from tensorir.analysis.absence import analyse_absence
@@ -227,94 +242,103 @@ def if_converted(fencil: Fencil, facts: AbsenceAnalysis, choices: Mapping[int, C
     >>> nest(10), nest(40)
     (0, 1)
     """
-    distinct = list({id(c): c for c in choices.values()}.values())
-    nested = _nested(distinct)
+    distinct_choices = list({id(c): c for c in choices.values()}.values())
+    nested = _nested(distinct_choices)
     if not nested:
         return None
-    conditional = frozenset[int]().union(*(part for c in distinct for part in c.branches))
-    absent = any(a.absent for a in facts.accesses.values())
-    flattening = _Flattening(facts, frozenset(choices), conditional, nested, _printing(fencil), absent)
+    in_branches = frozenset[int]().union(*(part for c in distinct_choices for part in c.branches))
+    may_be_absent = any(a.absent for a in facts.accesses.values())
+    flattener = _Flattening(facts, frozenset(choices), in_branches, nested, _printing(fencil), may_be_absent)
     for node in postorder(*values(fencil.closures)):
         if isinstance(node, Lambda):
-            flattening.functions[id(node)] = flattening.function(node)
-    new = [value for run in runs(fencil.closures) for value in flattening.scope(values(run))]
-    accesses = {id(e): facts.accesses[id(old)] for old, e in flattening.became if id(old) in facts.accesses}
+            flattener.functions[id(node)] = flattener.function(node)
+    new_values = [value for run in runs(fencil.closures) for value in flattener.scope(values(run))]
+    accesses = {id(e): facts.accesses[id(old)] for old, e in flattener.became if id(old) in facts.accesses}
     return Flat(
-        replace(fencil, closures=with_values(fencil.closures, new)),
+        replace(fencil, closures=with_values(fencil.closures, new_values)),
         replace(facts, accesses={**facts.accesses, **accesses}),
-        Settled(frozenset(flattening.before), frozenset(flattening.guarded), frozenset(flattening.masked)),
+        Settled(frozenset(flattener.before), frozenset(flattener.guarded), frozenset(flattener.masked)),
     )  # fmt: skip
 
 
 def _nested(choices: Sequence[Choice]) -> set[int]:
-    """The choices inside of too many others, or traced too often, by identity of their members."""
-    numbers = {id(m): k for k, c in enumerate(choices) for m in c.members}
-    inside = [[{numbers[n] for n in branch & numbers.keys()} for branch in c.branches] for c in choices]
-    around: list[list[int]] = [[] for _ in choices]
-    for k, branches in enumerate(inside):
+    """The `if`s of choices that are nested deeper than `DEEPEST` or would be traced more than `OFTEN` times, by
+    identity.
+
+    A choice is traced once per path: the sum over the choices right around it.
+    """
+    numbers = {id(m): number for number, c in enumerate(choices) for m in c.members}
+    choices_in_branches = [[{numbers[n] for n in branch & numbers.keys()} for branch in c.branches] for c in choices]
+    enclosing: list[list[int]] = [[] for _ in choices]
+    for number, branches in enumerate(choices_in_branches):
         for branch in branches:
-            for j in branch.difference(*(part for i in branch for part in inside[i])):
-                around[j].append(k)
-    times, depth = [1] * len(choices), [1] * len(choices)
-    for k in TopologicalSorter(dict(enumerate(around))).static_order():
-        if around[k]:
-            times[k] = sum(times[j] for j in around[k])
-            depth[k] = 1 + max(depth[j] for j in around[k])
-    deep = [c for c, t, d in zip(choices, times, depth, strict=True) if t > OFTEN or d > DEEPEST]
-    return {id(m) for c in deep for m in c.members}
+            for inner in branch.difference(*(part for i in branch for part in choices_in_branches[i])):
+                enclosing[inner].append(number)
+    traced, depth = [1] * len(choices), [1] * len(choices)
+    for number in TopologicalSorter(dict(enumerate(enclosing))).static_order():
+        if enclosing[number]:
+            traced[number] = sum(traced[inner] for inner in enclosing[number])
+            depth[number] = 1 + max(depth[inner] for inner in enclosing[number])
+    excessive = [c for c, t, d in zip(choices, traced, depth, strict=True) if t > OFTEN or d > DEEPEST]
+    return {id(m) for c in excessive for m in c.members}
 
 
 def _printing(fencil: Fencil) -> set[int]:
-    """Nodes that print, by identity: calls, and functions with such in their bodies."""
+    """The calls of `print`, and functions that contain one, by identity."""
     printing: set[int] = set()
     for node in postorder(*values(fencil.closures)):
-        inside = scope(*node.results) if isinstance(node, Lambda) else ()
-        if (isinstance(node, Call) and node.op == "print") or any(id(n) in printing for n in inside):
+        body = scope(*node.results) if isinstance(node, Lambda) else ()
+        if (isinstance(node, Call) and node.op == "print") or any(id(n) in printing for n in body):
             printing.add(id(node))
     return printing
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The choices of a scope that become conditionals; sets have identities."""
+    """The decisions on the nodes of one scope; sets hold identities."""
 
     needs: ControlDependence
     lazy: set[int]
-    """What is evaluated only where it is needed."""
+    """Nodes that are evaluated only if some branch that needs them is taken."""
     guarded: set[int]
-    """Of that, what becomes a choice of its own; the rest is evaluated with what reads it."""
+    """The lazy nodes that become a choice of their own; the others are evaluated inside of their only reader."""
     masked: set[int]
-    """Of that, what may be computed in any case."""
+    """The guarded nodes that are harmless, so that both branches may be computed."""
     order: list[int]
-    """What is made, operands first: nodes by identity, and for each place of them, as ~place, whether it is taken."""
+    """The order of evaluation: nodes by identity and, as ~place, the condition that a place (a branch) is taken."""
 
 
 def _plan(
     roots: Sequence[Expr], inside: Mapping[int, Expr], conditional: Set[int], choices: Set[int], facts: AbsenceAnalysis
 ) -> _Plan:
+    """Decides for a scope which nodes are evaluated under a condition of their own.
+
+    Cycles (a node's condition needs another guarded node, whose condition needs it) are broken by evaluating one of the
+    two in each of its readers instead.
+    """
     needs = control_dependence(roots, choices, bodies=False) if conditional else ControlDependence()
     lazy = {
         key
         for key, n in inside.items()
         if key in conditional and isinstance(n, (Apply, Call)) and not needs.certain(key)
     }
-    below = {key: [id(c) for c in operands(n)] for key, n in inside.items()}
-    readers = list(TopologicalSorter(below).static_order())[::-1]
-    homes = _homes(readers, inside, lazy, choices)
-    with_it: defaultdict[int, list[Expr]] = defaultdict(list)
-    for key, home in homes.items():
-        with_it[home].append(inside[key])
-    harmless = {home for home, nodes in with_it.items() if _harmless(nodes)}
-    silent = {home for home in harmless if not any(acts(n, facts) for n in with_it[home])}
-    lazy -= {key for key, home in homes.items() if home in silent}
-    guarded = with_it.keys() & lazy
+    below_of = {key: [id(c) for c in operands(n)] for key, n in inside.items()}
+    readers = list(TopologicalSorter(below_of).static_order())[::-1]
+    home_of = _homes(readers, inside, lazy, choices)
+    guarded_group: defaultdict[int, list[Expr]] = defaultdict(list)
+    for key, home in home_of.items():
+        guarded_group[home].append(inside[key])
+    harmless = {home for home, nodes in guarded_group.items() if _harmless(nodes)}
+    silent = {home for home in harmless if not any(acts(n, facts) for n in guarded_group[home])}
+    lazy -= {key for key, home in home_of.items() if home in silent}
+    guarded = guarded_group.keys() & lazy
     while True:
-        taken = _taken(needs, {p for key in guarded for p in needs.of[key]})
-        after = {
-            key: [*before, *(~p for p in (needs.of[key] if key in guarded else ()))] for key, before in below.items()
+        condition_order = _taken(needs, {p for key in guarded for p in needs.of[key]})
+        dependencies = {
+            key: [*below, *(~p for p in (needs.of[key] if key in guarded else ()))] for key, below in below_of.items()
         }
         try:
-            order = list(TopologicalSorter({**after, **taken}).static_order())
+            order = list(TopologicalSorter({**dependencies, **condition_order}).static_order())
         except CycleError as cycle:
             # whether one is needed depends on the other and the other way round: one is made in each that reads it
             guarded.remove(next(key for key in cycle.args[1] if key in guarded))
@@ -323,15 +347,19 @@ def _plan(
 
 
 def _homes(readers: Sequence[int], inside: Mapping[int, Expr], lazy: Set[int], choices: Set[int]) -> dict[int, int]:
-    """With what each is evaluated: with itself if it is a branch, a condition, or shared by several that are apart."""
+    """The node in whose evaluation each lazy node takes part: its only reader's home, or itself if several read it, or
+    if it is a branch or condition.
+
+    `readers` lists the nodes with users before operands.
+    """
     homes: dict[int, int] = {}
-    reading: defaultdict[int, set[int]] = defaultdict(set)
+    readers_of: defaultdict[int, set[int]] = defaultdict(set)
     for key in readers:
         if key in lazy:
-            (first, *more) = reading[key]
-            homes[key] = key if more or first == BORDER else first
+            (reader, *other_readers) = readers_of[key]
+            homes[key] = key if other_readers or reader == BORDER else reader
         for child in operands(inside[key]):
-            reading[id(child)].add(BORDER if key in choices else homes.get(key, BORDER))
+            readers_of[id(child)].add(BORDER if key in choices else homes.get(key, BORDER))
     return homes
 
 
@@ -340,97 +368,108 @@ BORDER = 0
 
 
 def _harmless(nodes: Sequence[Expr]) -> bool:
-    """True if nodes cost little, come to an end, and leave no NaN in gradients where their values do not count."""
+    """True if nodes are cheap, terminate, and put no NaN into gradients, so that they may be computed needlessly."""
     return all(isinstance(n, Call) and _finite(n) for n in nodes) and sum(map(operations, nodes)) < WORTH
 
 
 def _finite(node: Call) -> bool:
-    """True if the derivative is finite, or there is none."""
+    """True if the derivative of a call is bounded, or it has none and no effect."""
     match node:
         case Call("multiplies", args) if any(isinstance(a, Literal) and math.isfinite(a.value) for a in args):
             return True
         case Call(op):
-            exact = not any(s.is_float for s in node.tensor.leaves)
+            integer_result = not any(s.is_float for s in node.tensor.leaves)
             finite = TABLE[op].slope != "unbounded" and op != "print"
-            return finite or (TABLE[op].elementwise and exact)
+            return finite or (TABLE[op].elementwise and integer_result)
 
 
 def _taken(needs: ControlDependence, places: Iterable[int]) -> dict[int, list[int]]:
-    """For each place, as ~place, what says whether it is taken: its condition, and the places that it lies in."""
+    """The operands of the expression "this place is taken", by ~place, for `places` and all places around them: the
+    identity of the `if`'s condition, and the enclosing places.
+    """
     conditions: dict[int, list[int]] = {}
     stack = list(places)
     while stack:
         place = stack.pop()
         if ~place in conditions:
             continue
-        around, condition, _ = needs.taken(place)
-        outer = [] if needs.always(around) else list(around)
-        conditions[~place] = [id(condition), *(~p for p in outer)]
-        stack += outer
+        enclosing, condition, _ = needs.taken(place)
+        enclosing_places = [] if needs.always(enclosing) else list(enclosing)
+        conditions[~place] = [id(condition), *(~p for p in enclosing_places)]
+        stack += enclosing_places
     return conditions
 
 
 @dataclass(slots=True)
 class _Flattening:
-    """A program while its scopes are made flat one by one; sets have identities."""
+    """The state of if-conversion over all scopes of a program; sets hold identities.
+
+    `became` pairs old with new nodes; `before`, `guarded` and `masked` hold new nodes as `Settled` does.
+    """
 
     facts: AbsenceAnalysis
     choices: frozenset[int]
     conditional: frozenset[int]
-    """What is evaluated only if some branch is taken."""
+    """Nodes inside of branches."""
     nested: set[int]
     printing: set[int]
     absent: bool
     """Whether a condition may be absent."""
     functions: dict[int, Expr] = field(default_factory=dict[int, Expr])
     known: dict[tuple[object, ...], Expr] = field(default_factory=dict[tuple[object, ...], Expr])
-    """What was made, by what it was made of: what scopes share, they share again."""
+    """New nodes by the node and operands that they were built from, so that sharing is preserved across scopes."""
     became: list[tuple[Expr, Expr]] = field(default_factory=list[tuple[Expr, Expr]])
     before: set[int] = field(default_factory=set[int])
     guarded: set[int] = field(default_factory=set[int])
     masked: set[int] = field(default_factory=set[int])
 
     def scope(self, roots: Sequence[Expr]) -> list[Expr]:
-        """The roots of a scope, flat where too much is nested in it."""
-        inside = {id(n): n for n in scope(*roots)}
-        printing = self.conditional & self.printing & inside.keys()
-        flat = not self.nested.isdisjoint(inside) and not printing
-        plan = _plan(roots, inside, self.conditional if flat else set(), self.choices, self.facts)
-        done: dict[int, Expr] = {}
+        """The new roots of a scope: guarded nodes become `if taken then e else 0`; a scope without deep nests is only
+        rebuilt.
+
+        Records the new nodes in `before`, `guarded` and `masked`.
+        """
+        nodes_by_id = {id(n): n for n in scope(*roots)}
+        printing = self.conditional & self.printing & nodes_by_id.keys()
+        flattens = not self.nested.isdisjoint(nodes_by_id) and not printing
+        plan = _plan(roots, nodes_by_id, self.conditional if flattens else set(), self.choices, self.facts)
+        new_nodes: dict[int, Expr] = {}
         for key in plan.order:
             if key < 0:
-                done[key] = self._taken(plan, ~key, done)
+                new_nodes[key] = self._taken(plan, ~key, new_nodes)
                 continue
-            node = inside[key]
-            certain = flat and isinstance(node, (Apply, Call)) and key not in plan.lazy
-            new = self._again(node, done, id(roots[0]) if certain and key in self.conditional else 0)
+            node = nodes_by_id[key]
+            is_certain = flattens and isinstance(node, (Apply, Call)) and key not in plan.lazy
+            new_node = self._again(node, new_nodes, id(roots[0]) if is_certain and key in self.conditional else 0)
             if key in plan.guarded:
-                new = self._guarded(self._any(plan.needs.of[key], done), new)
+                new_node = self._guarded(self._any(plan.needs.of[key], new_nodes), new_node)
                 if key in plan.masked:
-                    self.masked.add(id(new))
-            elif certain:
-                self.before.add(id(new))
-            done[key] = new
-        return [done[id(root)] for root in roots]
+                    self.masked.add(id(new_node))
+            elif is_certain:
+                self.before.add(id(new_node))
+            new_nodes[key] = new_node
+        return [new_nodes[id(root)] for root in roots]
 
     def function(self, node: Lambda) -> Expr:
-        """A function whose results are flat."""
+        """A function with its results if-converted; the same node if nothing changed."""
         results = tuple(self.scope(node.results))
         same = all(a is b for a, b in zip(node.results, results, strict=True))
         return node if same else self.rebuilt(node, results)
 
-    def _again(self, node: Expr, done: Mapping[int, Expr], here: int) -> Expr:
-        """The node of what its operands became; `here` for what other scopes evaluate where it is needed only."""
+    def _again(self, node: Expr, new_nodes: Mapping[int, Expr], scope_id: int) -> Expr:
+        """The node on its new operands. A nonzero `scope_id` gives this scope a copy of its own, because other scopes
+        evaluate the node under a condition.
+        """
         if isinstance(node, Lambda):
             return self.functions[id(node)]
-        children = tuple(done[id(c)] for c in node.children)
-        if not here and all(a is b for a, b in zip(node.children, children, strict=True)):
+        children = tuple(new_nodes[id(c)] for c in node.children)
+        if not scope_id and all(a is b for a, b in zip(node.children, children, strict=True)):
             return node
-        return self.rebuilt(node, children, here)
+        return self.rebuilt(node, children, scope_id)
 
-    def rebuilt(self, node: Expr, children: tuple[Expr, ...], here: int = 0) -> Expr:
-        """The node with other children, the same one for the same."""
-        key = (id(node), here, *map(id, children))
+    def rebuilt(self, node: Expr, children: tuple[Expr, ...], scope_id: int = 0) -> Expr:
+        """The node with other operands, cached by both and the scope; the pair is recorded in `became`."""
+        key = (id(node), scope_id, *map(id, children))
         if key not in self.known:
             self.known[key] = replace(rebuild(node, children))
             self.became.append((node, self.known[key]))
@@ -442,28 +481,32 @@ class _Flattening:
             self.known[key] = call(op, *args)
         return self.known[key]
 
-    def _taken(self, plan: _Plan, place: int, done: Mapping[int, Expr]) -> Expr:
-        """True if a place is taken."""
-        around, condition, first = plan.needs.taken(place)
-        truth = done[id(condition)]
+    def _taken(self, plan: _Plan, place: int, new_nodes: Mapping[int, Expr]) -> Expr:
+        """The condition that a branch is taken: its `if`'s condition or the negation, and that one of the enclosing
+        places is.
+
+        A condition that is itself lazy is guarded by these; absent conditions count as false.
+        """
+        enclosing, condition, is_first_branch = plan.needs.taken(place)
+        truth = new_nodes[id(condition)]
         if self.absent:
             truth = self._call("if", self._call("can_deref", truth), truth, FALSE)
-        truth = truth if first else self._call("not", truth)
-        if plan.needs.always(around):
+        truth = truth if is_first_branch else self._call("not", truth)
+        if plan.needs.always(enclosing):
             return truth
-        outer = self._any(around, done)
-        alone = id(condition) in plan.lazy - plan.guarded
-        return self._guarded(outer, truth) if alone else self._call("and", outer, truth)
+        enclosing_taken = self._any(enclosing, new_nodes)
+        is_lazy = id(condition) in plan.lazy - plan.guarded
+        return self._guarded(enclosing_taken, truth) if is_lazy else self._call("and", enclosing_taken, truth)
 
     def _any(self, places: PlaceSet, done: Mapping[int, Expr]) -> Expr:
         """True if any place is taken."""
         return reduce(lambda a, b: self._call("or", a, b), [done[~p] for p in sorted(places)])
 
-    def _guarded(self, taken: Expr, value: Expr) -> Expr:
-        """The value where it is needed; elsewhere one that nobody reads."""
-        key = ("guarded", id(taken), id(value))
+    def _guarded(self, is_taken: Expr, value: Expr) -> Expr:
+        """`if is_taken then value else 0`, cached; the zero is never read."""
+        key = ("guarded", id(is_taken), id(value))
         if key not in self.known:
-            self.known[key] = call("if", taken, value, _zero(value.tensor.element))
+            self.known[key] = call("if", is_taken, value, _zero(value.tensor.element))
             self.guarded.add(id(self.known[key]))
             self.before.add(id(self.known[key]))
         return self.known[key]
@@ -481,10 +524,11 @@ def _zero(element: Element) -> Expr:
 
 @dataclass(frozen=True)
 class Conditionals(Pass):
-    """If-conversion undone: one truth value with a branch that computes much, checks or prints becomes `cond`.
+    """Turns `if` on one scalar condition into `cond` if a branch computes much, checks or prints: the reverse of
+    if-conversion.
 
-    What branches read that is not theirs alone is computed before, and given to their functions. Choices by one
-    condition, needed in the same places, are made together, and nests of them are put side by side before.
+    Values that branches share with other code are computed before and passed to their functions. Choices by one
+    condition, needed in the same places, become one `cond`; deep nests are put side by side first.
 
     >>> from tensorir.passes.base import show
     >>> from tensorir.ir.types import tensor
@@ -498,6 +542,7 @@ class Conditionals(Pass):
     """Tables that are declared to hold no -1."""
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Builds a `cond` for each group of choices that is worth it."""
         fencil, weights, _ = self._weighed(fencil)
         choices = {id(m): w.choice for w in weights if w.choice for m in w.members}
         if not choices:
@@ -505,14 +550,16 @@ class Conditionals(Pass):
         return remade(fencil, with_values(fencil.closures, _Regions(choices).scope(values(fencil.closures), {})))
 
     def _weighed(self, fencil: Fencil) -> tuple[Fencil, list[Weighed], bool]:
-        """The program with nests of choices side by side, its choices, and whether there were nests."""
+        """The program after if-conversion of deep nests, its choices with their weights, and whether a nest was
+        converted.
+        """
         facts = analyse_absence(fencil, self.tables, self.full)
         weights = weighed(fencil, facts)
         choices = {id(m): w.choice for w in weights if w.choice for m in w.members}
-        flat = if_converted(fencil, facts, choices)
-        if flat is None:
+        converted = if_converted(fencil, facts, choices)
+        if converted is None:
             return fencil, weights, False
-        return flat.fencil, weighed(flat.fencil, flat.facts, flat.settled), True
+        return converted.fencil, weighed(converted.fencil, converted.facts, converted.settled), True
 
     def thresholds(self) -> tuple[Threshold, ...]:
         where = "docs/lowering.md, Conditionals"
@@ -522,27 +569,31 @@ class Conditionals(Pass):
         )
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        """A decision for each group of choices: kept as `cond`, masked, or computed on both branches."""
         limit = self.thresholds()[0]
-        program, weights, flat = self._weighed(before)
+        program, weights, converted_nests = self._weighed(before)
         places = Places(program)
         rows: list[Decision] = []
-        for w in weights:
-            first, *others = w.members
-            several = f"{1 + len(others)} selections" if others else "selection"
-            if w.choice is None:
-                what, why = f"{several}: both branches computed", "a conditional would cost more than it saves"
-            elif w.choice.masked:
-                what, why = f"{several} if-converted", "the first branch is computed in any case, its checks are masked"
+        for weight in weights:
+            first_if, *other_ifs = weight.members
+            selections = f"{1 + len(other_ifs)} selections" if other_ifs else "selection"
+            if weight.choice is None:
+                what, why = (f"{selections}: both branches computed", "a conditional would cost more than it saves")
+            elif weight.choice.masked:
+                what, why = (
+                    f"{selections} if-converted",
+                    "the first branch is computed in any case, its checks are masked",
+                )
             else:
-                pays = w.operations >= w.needed
-                what = f"{several} kept as one conditional"
-                why = self.reason() if pays else "a branch checks or prints"
-                what += " (if-converted from a nest)" if flat else ""
-            needed = replace(limit, limit=w.needed)
+                worthwhile = weight.operations >= weight.needed
+                what = f"{selections} kept as one conditional"
+                why = self.reason() if worthwhile else "a branch checks or prints"
+                what += " (if-converted from a nest)" if converted_nests else ""
+            needed = replace(limit, limit=weight.needed)
             rows.append(
                 Decision(
-                    self.name(), what, places.of(first), w.choice is not None, why, w.operations, needed,
-                    span=first.span,
+                    self.name(), what, places.of(first_if), weight.choice is not None, why,
+                    weight.operations, needed, span=first_if.span,
                 )
             )  # fmt: skip
         return tuple(rows)
@@ -559,47 +610,50 @@ class Conditionals(Pass):
 
 @dataclass(frozen=True, slots=True)
 class _Regions:
-    """The branches of choices as functions; what is evaluated inside of one is made for it alone."""
+    """Builds `cond` calls; nodes evaluated inside of a branch are built anew for its function."""
 
     choices: Mapping[int, Choice]
     """By the identity of each `if`."""
     functions: dict[int, Expr] = field(default_factory=dict[int, Expr])
 
-    def scope(self, roots: Sequence[Expr], known: Mapping[int, Expr]) -> list[Expr]:
-        """Expressions that are evaluated in one scope, of which some nodes are given, by identity."""
-        done = dict(known)
+    def scope(self, roots: Sequence[Expr], given_nodes: Mapping[int, Expr]) -> list[Expr]:
+        """The new roots of one scope; nodes in `given_nodes` (by identity) are replaced instead of computed.
+
+        An explicit stack walks it, and enters an `if` that becomes `cond` only through its condition and shared values.
+        """
+        new_nodes = dict(given_nodes)
         stack = [(root, False) for root in reversed(roots)]
         while stack:
-            node, ready = stack.pop()
-            if id(node) in done:
+            node, inputs_done = stack.pop()
+            if id(node) in new_nodes:
                 continue
             choice = self.choices.get(id(node))
             match node:
                 case Var() | Literal() | Operator():
-                    done[id(node)] = node
+                    new_nodes[id(node)] = node
                 case Lambda():
-                    done[id(node)] = self._function(node)
-                case _ if not ready:
-                    before = node.children if choice is None else (choice.members[0].args[0], *choice.shared)
+                    new_nodes[id(node)] = self._function(node)
+                case _ if not inputs_done:
+                    inputs = node.children if choice is None else (choice.members[0].args[0], *choice.shared)
                     stack.append((node, True))
-                    stack.extend((n, False) for n in reversed(before) if id(n) not in done)
+                    stack.extend((n, False) for n in reversed(inputs) if id(n) not in new_nodes)
                 case _ if choice is None:
-                    done[id(node)] = rebuild(node, tuple(done[id(c)] for c in node.children))
+                    new_nodes[id(node)] = rebuild(node, tuple(new_nodes[id(c)] for c in node.children))
                 case _:
-                    done.update(self._conditional(choice, done))
-        return [done[id(root)] for root in roots]
+                    new_nodes.update(self._conditional(choice, new_nodes))
+        return [new_nodes[id(root)] for root in roots]
 
     def _function(self, function: Lambda) -> Expr:
         if id(function) not in self.functions:
             self.functions[id(function)] = rebuild(function, tuple(self.scope(function.results, {})))
         return self.functions[id(function)]
 
-    def _conditional(self, choice: Choice, done: Mapping[int, Expr]) -> dict[int, Expr]:
-        """The members of a choice, each a result of the same two functions."""
+    def _conditional(self, choice: Choice, new_nodes: Mapping[int, Expr]) -> dict[int, Expr]:
+        """The `cond` calls for the members of a choice, by identity: one result each of the same two functions."""
         operands = [s for s in choice.shared if not isinstance(s, (Var, Literal, Operator, Lambda))]
         branches = [self._branch(choice, operands, k) for k in (1, 2)]
-        condition = done[id(choice.members[0].args[0])]
-        values = [done[id(s)] for s in operands]
+        condition = new_nodes[id(choice.members[0].args[0])]
+        values = [new_nodes[id(s)] for s in operands]
         return {
             id(m): replace(
                 call("cond", *branches, condition, *values, static=(k, choice.masked), span=m.span), label=m.label
@@ -614,11 +668,11 @@ class _Regions:
 
 
 def _named(operands: Sequence[Expr]) -> tuple[Var, ...]:
-    """Parameters for operands, by the names that they have in the program."""
+    """Parameters for operands, named by their labels and made unique with a suffix."""
     params: dict[str, Var] = {}
     for operand in operands:
-        name, k = getattr(operand, "label", "") or "s", 0
-        while (unique := name if k == 0 else f"{name}_{k}") in params:
-            k += 1
+        name, suffix = getattr(operand, "label", "") or "s", 0
+        while (unique := name if suffix == 0 else f"{name}_{suffix}") in params:
+            suffix += 1
         params[unique] = Var(unique, operand.tensor)
     return tuple(params.values())

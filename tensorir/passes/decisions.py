@@ -72,7 +72,7 @@ class Places:
             self._outputs.update((id(n), closure.output.name) for n in postorder(closure.value))
 
     def of(self, node: Expr) -> str:
-        """The name of an expression, or the output that is computed of it, and the line of its text."""
+        """The place of an expression in words: its label, or the output that it is computed for, and its line."""
         output = self._outputs.get(id(node))
         return _with_line(node.label or ("" if output is None else f"of {output}"), node.span)
 
@@ -83,20 +83,20 @@ def _with_line(name: str, span: Span) -> str:
 
 
 def calls_made(before: Fencil, after: Fencil, op: str) -> Iterator[Call]:
-    """The calls of a builtin that one program has and the other has not."""
-    had = {n for n in postorder(*values(before.closures)) if isinstance(n, Call) and n.op == op}
+    """The calls of a builtin that are in the program after a pass and not before, each once."""
+    existing = {node for node in postorder(*values(before.closures)) if isinstance(node, Call) and node.op == op}
     seen: set[Call] = set()
-    for n in postorder(*values(after.closures)):
-        if isinstance(n, Call) and n.op == op and n not in had and n not in seen:
-            seen.add(n)
-            yield n
+    for node in postorder(*values(after.closures)):
+        if isinstance(node, Call) and node.op == op and node not in existing and node not in seen:
+            seen.add(node)
+            yield node
 
 
 def closures_changed(before: Fencil, after: Fencil) -> Iterator[tuple[Closure, str]]:
-    """The closures of a program that another one has not, each with where it stands."""
-    had = set(before.closures)
+    """The closures of the program after a pass that are not in the one before, each with its place in words."""
+    existing = set(before.closures)
     for closure in after.closures:
-        if closure not in had:
+        if closure not in existing:
             yield closure, _with_line(f"of {closure.output.name}", closure.span)
 
 
@@ -200,7 +200,7 @@ class Plan(Displayed):
         return f'ti.compile(f, without="{name}")'
 
     def head(self) -> list[str]:
-        """The lines above the table."""
+        """The lines above the table: name and platform, predicted and measured cost, memory, passes left out."""
         took = "" if self.seconds is None else f", measured {_seconds(self.seconds)}"
         lines = [
             f"{self.name}, compiled for {self.platform}",
@@ -215,23 +215,27 @@ class Plan(Displayed):
         return [self._row(d) for d in self.decisions]
 
     def _row(self, d: Decision) -> tuple[str, ...]:
-        one = self.comparisons.get(d.name, Comparison()) if d.taken else Comparison()
-        predicted = "" if one.predicted is None else f"{one.predicted / max(1.0, self.cost.total):.2f}"
-        measured = "" if one.ratio is None else f"{one.ratio:.2f}{'*' * one.gradient}"
+        """The cells of a decision under `HEAD`; decisions not taken have their name in parentheses and no costs."""
+        comparison = self.comparisons.get(d.name, Comparison()) if d.taken else Comparison()
+        predicted = "" if comparison.predicted is None else f"{comparison.predicted / max(1.0, self.cost.total):.2f}"
+        measured = "" if comparison.ratio is None else f"{comparison.ratio:.2f}{'*' * comparison.gradient}"
         limit = "" if d.threshold is None else f"{d.threshold.limit:,g} {d.threshold.unit}"
         value = "" if d.value is None or d.threshold is None else f"{d.value:,.4g}"
         return (d.name if d.taken else f"({d.name})", d.what, d.where, value, limit, predicted, measured)
 
     def notes(self) -> list[str]:
-        """Of each name: why, where its threshold was measured, and what switches it off."""
+        """A line per kind of decision: the reason, the place where its threshold was measured, and the switch to turn
+        it off.
+        """
         lines: list[str] = []
         for d in {(d.name, d.taken): d for d in reversed(self.decisions)}.values():
             measured = "" if d.threshold is None else f"; {d.threshold.name}: {d.threshold.measured}"
-            off = f". Off: {self.switch(d.name)}" if d.taken else ""
-            lines.append(f"{d.name if d.taken else f'({d.name})'}: {d.reason}{measured}{off}")
+            switch_text = f". Off: {self.switch(d.name)}" if d.taken else ""
+            lines.append(f"{d.name if d.taken else f'({d.name})'}: {d.reason}{measured}{switch_text}")
         return lines[::-1]
 
     def __str__(self) -> str:
+        """The plan as text: head, table of decisions, notes, and a legend of the marks that appear."""
         lines = self.head()
         if self.decisions:
             lines += ["", *_columns([HEAD, *self.rows()]), "", *self.notes()]
@@ -250,17 +254,18 @@ _WIDEST = 48
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with their columns one under the other, cells of numbers to the right."""
+    """Rows as aligned text, numbers to the right; columns that are empty in all rows but the head are dropped."""
     cells = [[c if len(c) <= _WIDEST else f"{c[: _WIDEST - 1]}…" for c in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    kept = [k for k in range(len(widths)) if any(row[k] for row in cells[1:])]
+    nonempty = [k for k in range(len(widths)) if any(row[k] for row in cells[1:])]
     numbers = (3, 5, 6)
     shown = ([c.rjust(widths[k]) if k in numbers else c.ljust(widths[k]) for k, c in enumerate(row)] for row in cells)
-    return ["  ".join(row[k] for k in kept).rstrip() for row in shown]
+    return ["  ".join(row[k] for k in nonempty).rstrip() for row in shown]
 
 
 def _bytes(count: int) -> str:
-    """
+    """A number of bytes with a decimal unit.
+
     >>> _bytes(33554432), _bytes(80)
     ('33.6 MB', '80 bytes')
     """

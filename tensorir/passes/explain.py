@@ -38,9 +38,12 @@ class Explanation(Displayed):
     """Of every parameter that is read, and of every named expression, the points that are needed."""
 
     def __str__(self) -> str:
+        """The explanation as text: points stored, points needed of named expressions, and of each input with its shift
+        chains.
+        """
         fencil = self.domains.fencil
-        stored = ", ".join(f"{n} at {p}" for n, p in self.domains.written.items() if p)
-        lines = [f"{fencil.name} stores {stored or 'nothing'}."]
+        stored_text = ", ".join(f"{n} at {p}" for n, p in self.domains.written.items() if p)
+        lines = [f"{fencil.name} stores {stored_text or 'nothing'}."]
         params = {p.name for p in fencil.params}
         lines += [f"{name}: {points} are needed." for name, points in self.needs.items() if name not in params]
         for p in fencil.params:
@@ -49,26 +52,26 @@ class Explanation(Displayed):
                 lines.append(f"{p.name}: {points} {'are' if points.names else 'is'} read.")
                 lines += [f"  {text}" for text in _chains(fencil, p)]
         for node in self.domains.unknown:
-            called = f"'{node.label}'" if node.label else getattr(node, "op", "a function")
-            lines.append(f"What {called} reads is known at run time only: all that it may reach is needed.")
+            name_of_node = f"'{node.label}'" if node.label else getattr(node, "op", "a function")
+            lines.append(f"What {name_of_node} reads is known at run time only: all that it may reach is needed.")
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
 def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
-    """The points that a program needs of everything: for all of its outputs, or for those asked for by `out`.
+    """The points that a program needs of every input and named expression, for all outputs or the part `out` of them.
 
-    `out` maps dims, or outputs and then dims, to intervals, `{I: (0, 3)}`.
+    `out` maps dims, or outputs and then dims, to intervals: `{I: (0, 3)}`.
     """
-    inferred = domains(subject(program), out)
+    inferred_domains = domains(subject(program), out)
     needs: dict[str, IntegerSet] = {}
-    for closure in inferred.fencil.closures:
+    for closure in inferred_domains.fencil.closures:
         for node in postorder(closure.value):
-            if node.label and (points := inferred.of(node)):
+            if node.label and (points := inferred_domains.of(node)):
                 needs[node.label] = points
-    needs.update({name: points for name, points in inferred.params.items() if points})
-    return Explanation(inferred, needs)
+    needs.update({name: points for name, points in inferred_domains.params.items() if points})
+    return Explanation(inferred_domains, needs)
 
 
 Chain = tuple[tuple[str, Any], ...]
@@ -76,65 +79,70 @@ Chain = tuple[tuple[str, Any], ...]
 
 
 def _chains(fencil: Fencil, param: Var) -> list[str]:
-    """The chains of shifts through which a parameter is read, those along dims by their net offset.
+    """The text of all chains of shifts through which outputs read a parameter, shortest first; empty if there are none.
 
-    What a periodic boundary moves to the other end is no offset: it says so.
+    Offsets along dims are summed to net offsets; reads across a periodic boundary are reported as "periodic in I". At
+    most `MAX_CHAINS` are followed.
     """
-    reaching: dict[Chain, None] = {}
-    around: dict[str, None] = {}
-    more = False
+    chains_to_param: dict[Chain, None] = {}
+    periodic_dims: dict[str, None] = {}
+    truncated = False
     for closure in fencil.closures:
-        wraps = _wraps(closure.value)
-        above: dict[int, dict[Chain, None]] = {id(closure.value): {(): None}}
+        periodic_parts = _wraps(closure.value)
+        chains_above: dict[int, dict[Chain, None]] = {id(closure.value): {(): None}}
         for node in reversed(list(postorder(closure.value))):
-            chains = above.pop(id(node), {})
+            chains = chains_above.pop(id(node), {})
             if node == param:
-                reaching.update((_along(c, param), None) for c in chains)
-            wrapped = wraps.get(id(node))
-            if wrapped and param in node.free:
-                around[wrapped] = None
-            step = None if wrapped else _step(node)
+                chains_to_param.update((_along(c, param), None) for c in chains)
+            periodic_dim = periodic_parts.get(id(node))
+            if periodic_dim and param in node.free:
+                periodic_dims[periodic_dim] = None
+            chain_step = None if periodic_dim else _step(node)
             for child in node.children:
                 is_table = isinstance(node, Call) and len(node.args) == 2 and child is node.args[0]
-                child_step = None if is_table else step
-                known = above.setdefault(id(child), {})
-                known.update((_after(c, child_step), None) for c in chains)
-                if len(known) > MAX_CHAINS:
-                    more, above[id(child)] = True, dict(list(known.items())[:MAX_CHAINS])
+                child_step = None if is_table else chain_step
+                child_chains = chains_above.setdefault(id(child), {})
+                child_chains.update((_after(c, child_step), None) for c in chains)
+                if len(child_chains) > MAX_CHAINS:
+                    truncated, chains_above[id(child)] = True, dict(list(child_chains.items())[:MAX_CHAINS])
 
     def rank(chain: Chain) -> tuple[Any, ...]:
-        return len(chain), *((kind, str(step) if kind == "table" else step) for kind, step in chain)
+        return len(chain), *((kind, str(chain_step) if kind == "table" else chain_step) for kind, chain_step in chain)
 
-    shown = sorted((c for c in reaching if c), key=rank)
-    if not shown and not around:
+    shown = sorted((c for c in chains_to_param if c), key=rank)
+    if not shown and not periodic_dims:
         return []
     words = [_words(c) for c in shown]
-    if () in reaching:
+    if () in chains_to_param:
         words.insert(0, "the point itself")
-    words += [f"periodic in {dim}" for dim in around]
-    return [", ".join([*words, "and through more than are followed"] if more else words) + "."]
+    words += [f"periodic in {dim}" for dim in periodic_dims]
+    return [", ".join([*words, "and through more than are followed"] if truncated else words) + "."]
 
 
 def _along(chain: Chain, param: Var) -> Chain:
-    """A chain without offsets along dims that the parameter lacks, where it is the same at every point."""
+    """A chain without trailing offsets along dims that the parameter does not have (it is constant along these)."""
     match chain:
-        case (*first, ("dims", offsets)):
-            left = tuple((d, n) for d, n in offsets if d in param.type.dims)
-            return (*first, ("dims", left)) if left else tuple(first)
+        case (*earlier, ("dims", offsets)):
+            remaining = tuple((d, n) for d, n in offsets if d in param.type.dims)
+            return (*earlier, ("dims", remaining)) if remaining else tuple(earlier)
         case _:
             return chain
 
 
 def _wraps(root: Expr) -> dict[int, str]:
-    """The parts of periodic halos, by identity, each with its dim: one end of a field, moved beyond the other."""
+    """The operands of `concat` that are periodic halos, by identity, with their dim: `subset` of another operand,
+    shifted by its whole extent.
+    """
     wraps: dict[int, str] = {}
     for node in postorder(root):
         match node:
             case Call("concat", parts):
                 for part in parts:
                     match part:
-                        case Call("cartesian_shift", (Call("subset", (x,)),), (dim, by)) if any(x is p for p in parts):
-                            if abs(by) == len(x.tensor.dims[dim]):
+                        case Call("cartesian_shift", (Call("subset", (x,)),), (dim, offset)) if any(
+                            x is p for p in parts
+                        ):
+                            if abs(offset) == len(x.tensor.dims[dim]):
                                 wraps[id(part)] = dim
                         case _:
                             pass
@@ -144,9 +152,9 @@ def _wraps(root: Expr) -> dict[int, str]:
 
 
 def _after(chain: Chain, step: tuple[str, Any] | None) -> Chain:
-    """A chain with one more step; offsets along dims that follow each other add up, and vanish where they come to 0.
+    """A chain extended by one step; consecutive offsets along dims are summed, and vanish at 0.
 
-    Of a dim that gets another name, as staggered ones do, they are told by the name that the parameter has.
+    A "rename" step renames the dims of earlier offsets to the operand's names.
     """
     if step is None:
         return chain
@@ -160,11 +168,14 @@ def _after(chain: Chain, step: tuple[str, Any] | None) -> Chain:
         return (*chain, (kind, offset if kind == "table" else (offset,)))
     net = dict(chain[-1][1])
     net[offset[0]] = net.get(offset[0], 0) + offset[1]
-    left = tuple(sorted((d, n) for d, n in net.items() if n))
-    return (*chain[:-1], ("dims", left)) if left else chain[:-1]
+    remaining = tuple(sorted((d, n) for d, n in net.items() if n))
+    return (*chain[:-1], ("dims", remaining)) if remaining else chain[:-1]
 
 
 def _step(node: Expr) -> tuple[str, Any] | None:
+    """The step that a node adds to a chain: ("dims", (dim, offset)), ("rename", {new: old}), ("table", text), or
+    None.
+    """
     match node:
         case Call("cartesian_shift", _, (dim, offset)):
             return "dims", (dim, offset)
@@ -179,7 +190,7 @@ def _step(node: Expr) -> tuple[str, Any] | None:
 
 
 def _words(chain: Chain) -> str:
-    """A chain, and what it means where it is one step."""
+    """A chain in the notation of shifts, with an explanation if it is a single step."""
     text = "".join(step if kind == "table" else f"⟪{', '.join(f'{d}, {n}' for d, n in step)}⟫" for kind, step in chain)
     match chain:
         case (("table", _),):

@@ -40,10 +40,10 @@ PASSES: dict[str, type[Pass]] = {
 
 @dataclass(frozen=True, init=False)
 class Pipeline(Pass, Displayed):
-    """Passes that run one after the other; itself a pass.
+    """Runs passes one after the other; itself a pass.
 
-    Made from a text (names of passes, with options as keywords) or from passes. With `show`, a function such as
-    `print`, the program is shown after every pass that changed it.
+    Constructed from a text (names of passes, with options as keywords) or from passes. With `show`, a function such as
+    `print`, the text of the program is passed to it after every pass that changed it.
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(out: tensor<float, I[0:3]>, inp: tensor<float, I[0:5]>) {
@@ -66,10 +66,11 @@ class Pipeline(Pass, Displayed):
         object.__setattr__(self, "show", show)
 
     def __call__(self, program: Any) -> Any:
-        for one in self.passes:
-            after = with_fencil(program, one.checked)
+        """The program after all passes, a `Fencil` or a `BoundProgram`."""
+        for current in self.passes:
+            after = with_fencil(program, current.checked)
             if self.show is not None and after is not program and str(after) != str(program):
-                self.show(f"after {one.name()}:\n{after}")
+                self.show(f"after {current.name()}:\n{after}")
             program = after
         return program
 
@@ -84,6 +85,7 @@ _ITEM = re.compile(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*(,|$)")
 
 
 def _checked(passes: Any) -> tuple[Pass, ...]:
+    """The passes of an iterable, or one pass, as a tuple; raises S20 for other objects."""
     items: tuple[object, ...] = tuple(passes) if hasattr(passes, "__iter__") else (passes,)
     for item in items:
         if not isinstance(item, Pass):
@@ -93,52 +95,57 @@ def _checked(passes: Any) -> tuple[Pass, ...]:
 
 
 def _read(text: str) -> tuple[Pass, ...]:
+    """The passes that a pipeline's text names; raises S20 for a syntax error, with its place."""
     source = Source("<pipeline>", text)
     passes: list[Pass] = []
-    at = 0
-    while text[at:].strip():
-        item = _ITEM.match(text, at)
+    position = 0
+    while text[position:].strip():
+        item = _ITEM.match(text, position)
         if item is None:
             message = "a pipeline is names of passes with commas between them."
             hint = 'write Pipeline("inline, temporaries(min_uses=2)").'
-            raise refuse("S20", message, hint, at=Span(source, at, len(text)))
+            raise refuse("S20", message, hint, at=Span(source, position, len(text)))
         passes.append(_one(source, item))
-        at = item.end()
+        position = item.end()
     return tuple(passes)
 
 
 def _one(source: Source, item: re.Match[str]) -> Pass:
+    """One pass from a match of `_ITEM`, its name and its options; raises N20 for an unknown name."""
     name, span = item[1], Span(source, *item.span(1))
     if name not in PASSES:
         raise refuse("N20", f"there is no pass '{name}'.", did_you_mean(name, PASSES), at=span)
-    kind = PASSES[name]
+    pass_class = PASSES[name]
     options: dict[str, Any] = {}
-    begin = item.start(2)
+    offset = item.start(2)
     for part in filter(None, (item[2] or "").split(",")):
         key, _, value = part.partition("=")
-        where = Span(source, begin + len(part) - len(part.lstrip()), begin + len(part))
-        options[key.strip()] = _option(kind, key.strip(), value.strip(), where)
-        begin += len(part) + 1
-    return kind(**options)
+        option_span = Span(source, offset + len(part) - len(part.lstrip()), offset + len(part))
+        options[key.strip()] = _option(pass_class, key.strip(), value.strip(), option_span)
+        offset += len(part) + 1
+    return pass_class(**options)
 
 
 def _option(pass_class: Any, key: str, text: str, span: Span) -> Any:
-    """The value of an option, of the type that its default has."""
-    known = {f.name: f.default for f in dataclasses.fields(pass_class)}
-    if key not in known:
+    """The value of an option, parsed from text and checked against the type of its default.
+
+    Raises N21 for an unknown option, T50 for another type; an integer is accepted for a float.
+    """
+    defaults = {f.name: f.default for f in dataclasses.fields(pass_class)}
+    if key not in defaults:
         message = f"the pass '{pass_class.name()}' has no option '{key}'."
-        raise refuse("N21", message, did_you_mean(key, known) or "write its name alone.", at=span)
+        raise refuse("N21", message, did_you_mean(key, defaults) or "write its name alone.", at=span)
     try:
         value = ast.literal_eval(text.replace("true", "True").replace("false", "False"))
     except (ValueError, SyntaxError):
         value = None
-    default: Any = known[key]
-    wanted: Any = default.__class__
-    if wanted is float and type(value) is int:
+    default: Any = defaults[key]
+    expected_type: Any = default.__class__
+    if expected_type is float and type(value) is int:
         value = float(value)
-    if type(value) is not wanted:
-        kind = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[wanted]
-        raise refuse("T50", f"the option '{key}' is {kind}.", f"its default is {default!r}.", at=span)
+    if type(value) is not expected_type:
+        type_name = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}[expected_type]
+        raise refuse("T50", f"the option '{key}' is {type_name}.", f"its default is {default!r}.", at=span)
     return value
 
 
@@ -168,7 +175,10 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[P]):
-    """One pass: what it is called, what it is for, and the program before and after it."""
+    """One pass of a pipeline with the program before and after it.
+
+    Compilers have stages of fencils; pipelines of tile kernels (`ti.tt.pipeline`) have stages of TIR functions.
+    """
 
     name: str
     """The pass with its options, as a pipeline spells it."""
@@ -189,6 +199,7 @@ class Stage(Generic[P]):
         return self.after is not self.before and self.after != self.before
 
     def __str__(self) -> str:
+        """The program after the pass under its name and reason; "nothing to do" if it is unchanged."""
         if self.parts:
             return "\n".join([f"{self.name}: {self.reason}", *(f"  {part}" for part in self.parts)])
         if not self.changed:
@@ -198,7 +209,7 @@ class Stage(Generic[P]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stages(Generic[P]):
-    """The stages of a pipeline, in order.
+    """The program before a pipeline, and its stages in order.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(y: tensor<float>, a: tensor<float, K[0:9]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -252,21 +263,21 @@ def staged(
     fencil: Fencil, passes: Sequence[Pass], exact: bool = False, tables: Mapping[str, SkipValues] | None = None,
     full: frozenset[str] = frozenset(), platform: str = "cpu",
 ) -> Stages[Fencil]:  # fmt: skip
-    """Run passes in their order; those that add floats in another order are left out where `exact`.
+    """Runs passes in order and records a stage for each.
 
-    So are those that do not pay on the platform.
-
-    `tables` says of each table that was looked at which slots hold -1; those in `full` are declared to hold none.
+    With `exact` passes that reorder float additions run in their exact form or are left out; so are those that do not
+    pay on `platform`. `tables` has the slots of neighbour tables that hold -1; tables in `full` are declared to hold
+    none.
     """
     stages: list[Stage[Fencil]] = []
-    now = fencil
-    for one in passes:
-        chosen = one.in_order() if exact else one
+    current = fencil
+    for original in passes:
+        chosen = original.in_order() if exact else original
         chosen = chosen and chosen.on(platform)
         if chosen is None:
             continue
-        one = chosen.knowing(tables or {}, full)
-        after = one.checked(now)
-        stages.append(Stage(one.spelled(), one.reason(), now, after, one))
-        now = after
+        original = chosen.knowing(tables or {}, full)
+        after = original.checked(current)
+        stages.append(Stage(original.spelled(), original.reason(), current, after, original))
+        current = after
     return Stages(fencil, tuple(stages))

@@ -35,7 +35,8 @@ FEWEST_LEVELS = 33
 
 @dataclass(frozen=True)
 class ArgumentReductions(Pass):
-    """A fold λ(s, k, x) → (if x > s[1] then k else s[0], ...) becomes `argreduce`, whatever it does of ties and NaN.
+    """Recognises a fold λ(s, k, x) → (if x > s[1] then k else s[0], ...) as `argreduce`, with its rule for ties and
+    NaN.
 
     >>> from tensorir.passes.base import show
     >>> show(ArgumentReductions(), '''reduce(λ(s: tensor<(int, float)>, k: tensor<int>, x: tensor<float>) →
@@ -51,6 +52,7 @@ class ArgumentReductions(Pass):
         return (Threshold("FEWEST_LEVELS", FEWEST_LEVELS, "levels", "python -m tests.benchmarks.forms"),)
 
     def measure(self, node: Expr) -> float | None:
+        """The number of folded elements."""
         match node:
             case Call("argreduce", (_, _, x, _), static):
                 return len(x.tensor.dims[static[0]])
@@ -65,6 +67,11 @@ class ArgumentReductions(Pass):
 
 
 def _argument_reduction(e: Expr) -> Expr | None:
+    """The `argreduce` for a fold over (index, value) pairs, None for other expressions.
+
+    The index must run along the folded dim alone (as `pos` does, if ties go by order), and start value and elements
+    must have the same types; folds shorter than `FEWEST_LEVELS` stay.
+    """
     match e:
         case Call("reduce", (Lambda() as function, start, *args), (dim,)):
             kind = _extreme(function)
@@ -74,25 +81,25 @@ def _argument_reduction(e: Expr) -> Expr | None:
     if kind is None or len(items) != 2 or len(init) != 2:
         return None
     index, value = items[kind.item[0]], items[kind.item[1]]
-    i, x = index.tensor.dims, value.tensor.dims
-    if dim not in x or set(i) != {dim} or len(x[dim] & i[dim]) < FEWEST_LEVELS:
+    index_dims, value_dims = index.tensor.dims, value.tensor.dims
+    if dim not in value_dims or set(index_dims) != {dim} or len(value_dims[dim] & index_dims[dim]) < FEWEST_LEVELS:
         return None
     if kind.ties in ("old", "new") and not (isinstance(index, Call) and (index.op, index.static) == ("pos", (dim,))):
         return None
-    first = init[kind.state[1]], init[kind.state[0]]
-    if not all(isinstance(part.tensor.element, Scalar) for part in (*first, index, value)):
+    starts = init[kind.state[1]], init[kind.state[0]]
+    if not all(isinstance(scalar.tensor.element, Scalar) for scalar in (*starts, index, value)):
         return None
-    if (first[0].tensor.element, first[1].tensor.element) != (value.tensor.element, index.tensor.element):
+    if (starts[0].tensor.element, starts[1].tensor.element) != (value.tensor.element, index.tensor.element):
         return None
-    extreme = call("argreduce", *first, value, index, static=(dim, kind.largest, kind.ties, kind.replaced), span=e.span)
+    best = call("argreduce", *starts, value, index, static=(dim, kind.largest, kind.ties, kind.replaced), span=e.span)
     # the members of the state in their order
-    pair = {kind.state[1]: 0, kind.state[0]: 1}
-    result = call("make_tuple", *(call("tuple_get", extreme, static=(pair[k],)) for k in (0, 1)), span=e.span)
+    position = {kind.state[1]: 0, kind.state[0]: 1}
+    result = call("make_tuple", *(call("tuple_get", best, static=(position[k],)) for k in (0, 1)), span=e.span)
     return result if result.tensor == e.tensor else None
 
 
 def _members(args: list[Expr]) -> list[Expr]:
-    """The scalars of operands, those of tuples one by one."""
+    """The operands with tuples split into their members."""
     members: list[Expr] = []
     for arg in args:
         match arg:
@@ -134,7 +141,10 @@ _KEPT, _TAKEN = "kept", "taken"
 
 
 def _extreme(function: Lambda) -> _Extreme | None:
-    """The extreme with its index that a fold computes, None for other folds."""
+    """The kind of extreme that a fold over pairs computes, None for other folds.
+
+    All four assignments of (index, value) to the members of state and item are tried.
+    """
     for state, item in product(((0, 1), (1, 0)), ((0, 1), (1, 0))):
         kind = _classified(function, state, item)
         if kind is not None:
@@ -143,22 +153,30 @@ def _extreme(function: Lambda) -> _Extreme | None:
 
 
 def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int]) -> _Extreme | None:
-    pairs = (_STATE[state[1]], _ITEM[item[1]]), (_STATE[state[0]], _ITEM[item[0]])
+    """The kind of extreme if `state` and `item` are the positions of (index, value) in the pairs; None if it is none.
+
+    The body is evaluated symbolically for every order of old and new value, with NaN, and of the indices. The outcome
+    must be "kept" or "taken" and depend on the values' order alone, except for ties.
+    """
+    leaf_pairs = (_STATE[state[1]], _ITEM[item[1]]), (_STATE[state[0]], _ITEM[item[0]])
 
     def outcome(values: str, indices: str) -> str | None:
-        result = _decided(function, dict(zip(pairs, (values, indices), strict=True)))
-        if result is None:
+        """ "kept" if the body returns the old pair, "taken" if the new one, None for a mixture; `values` and `indices`
+        name the order.
+        """
+        leaves_of_result = _decided(function, dict(zip(leaf_pairs, (values, indices), strict=True)))
+        if leaves_of_result is None:
             return None
-        (value, index), equal = (result[state[1]], result[state[0]]), values == "eq"
-        if index == pairs[1][0] and (value == pairs[0][0] or (equal and value == pairs[0][1])):
+        (value, index), equal = (leaves_of_result[state[1]], leaves_of_result[state[0]]), values == "eq"
+        if index == leaf_pairs[1][0] and (value == leaf_pairs[0][0] or (equal and value == leaf_pairs[0][1])):
             return _KEPT
-        if index == pairs[1][1] and (value == pairs[0][1] or (equal and value == pairs[0][0])):
+        if index == leaf_pairs[1][1] and (value == leaf_pairs[0][1] or (equal and value == leaf_pairs[0][0])):
             return _TAKEN
         return None
 
     ascending = {case: outcome(case, "lt") for case in ("lt", "gt", "old nan", "new nan")}
-    orders = {case: [outcome(case, i) for i in ("lt", "eq", "gt")] for case in ascending}
-    if any(outcomes != [ascending[case]] * 3 for case, outcomes in orders.items()):
+    by_order = {case: [outcome(case, i) for i in ("lt", "eq", "gt")] for case in ascending}
+    if any(outcomes != [ascending[case]] * 3 for case, outcomes in by_order.items()):
         return None
     largest = {(_TAKEN, _KEPT): True, (_KEPT, _TAKEN): False}.get((str(ascending["lt"]), str(ascending["gt"])))
     ties = {
@@ -173,60 +191,67 @@ def _classified(function: Lambda, state: tuple[int, int], item: tuple[int, int])
 
 
 def _decided(function: Lambda, cases: Mapping[tuple[int, int], str]) -> tuple[int, int] | None:
-    """The leaves that a body gives in a case, None where it does more than compare and choose."""
+    """Evaluates a fold's body symbolically on leaves (0, 1) of the state and (2, 3) of the item.
+
+    `cases` gives the order of the leaves in each (old, new) pair: "lt", "eq", "gt", "old nan", "new nan" or "both nan".
+    The result is the pair of leaves that the body returns; None if it does more than compare and choose.
+    """
     leaves = iter(_ITEM)
-    known: dict[int, Any] = {}
-    first, *others = function.params
-    if len(first.type.leaves) != len(_STATE):
+    results: dict[int, Any] = {}
+    state_param, *item_params = function.params
+    if len(state_param.type.leaves) != len(_STATE):
         return None
-    bound: dict[Var, Any] = {first: _STATE}
-    for p in others:
-        count = len(p.type.leaves)
-        taken = tuple(leaf for _, leaf in zip(range(count), leaves, strict=False))
-        if len(taken) != count:
+    leaves_of_params: dict[Var, Any] = {state_param: _STATE}
+    for p in item_params:
+        leaf_count = len(p.type.leaves)
+        item_leaves = tuple(leaf for _, leaf in zip(range(leaf_count), leaves, strict=False))
+        if len(item_leaves) != leaf_count:
             return None
-        bound[p] = taken if count > 1 else taken[0]
+        leaves_of_params[p] = item_leaves if leaf_count > 1 else item_leaves[0]
     for node in postorder(function.body):
         match node:
-            case Var() if node in bound:
-                value = bound[node]
+            case Var() if node in leaves_of_params:
+                value = leaves_of_params[node]
             case Literal(bool() as value):
                 pass
-            case Call("tuple_get", (x,), (place,)) if isinstance(known[id(x)], tuple):
-                value = known[id(x)][place]
+            case Call("tuple_get", (x,), (member,)) if isinstance(results[id(x)], tuple):
+                value = results[id(x)][member]
             case Call("make_tuple", args):
-                value = tuple(known[id(a)] for a in args)
-            case Call("if", (c, x, y)) if isinstance(known[id(c)], bool):
-                value = known[id(x)] if known[id(c)] else known[id(y)]
-            case Call("and" | "or" | "not" | "xor" as op, args) if all(isinstance(known[id(a)], bool) for a in args):
-                xs: list[bool] = [known[id(a)] for a in args]
+                value = tuple(results[id(a)] for a in args)
+            case Call("if", (c, x, y)) if isinstance(results[id(c)], bool):
+                value = results[id(x)] if results[id(c)] else results[id(y)]
+            case Call("and" | "or" | "not" | "xor" as op, args) if all(isinstance(results[id(a)], bool) for a in args):
+                xs: list[bool] = [results[id(a)] for a in args]
                 value = {"and": all(xs), "or": any(xs), "not": not xs[0], "xor": sum(xs) == 1}[op]
             case Call(op, (x, y)) if op in _HOLDS:
-                value = _compared(op, known[id(x)], known[id(y)], cases)
+                value = _compared(op, results[id(x)], results[id(y)], cases)
             case _:
                 return None
         if value is None:
             return None
-        known[id(node)] = value
-    match known[id(function.body)]:
-        case (int() as first, int() as second):
-            return first, second
+        results[id(node)] = value
+    match results[id(function.body)]:
+        case (int() as leaf_0, int() as leaf_1):
+            return leaf_0, leaf_1
         case _:
             return None
 
 
 def _compared(op: str, x: Any, y: Any, cases: Mapping[tuple[int, int], str]) -> bool | None:
+    """The truth of a comparison of two leaves under `cases`; None if they are not comparable (tuples, or not a
+    pair).
+    """
     if isinstance(x, tuple | bool) or isinstance(y, tuple | bool):
         return None
     if (x, y) in cases:
         return cases[x, y] in _HOLDS[op]
     if (y, x) in cases:
-        case = cases[y, x]
-        return _MIRRORED.get(case, case) in _HOLDS[op]
+        order = cases[y, x]
+        return _MIRRORED.get(order, order) in _HOLDS[op]
     if x != y:
         return None
-    nan = any(x == old and case in ("old nan", "both nan") for (old, _), case in cases.items())
-    nan |= any(x == new and case in ("new nan", "both nan") for (_, new), case in cases.items())
+    nan = any(x == old and order in ("old nan", "both nan") for (old, _), order in cases.items())
+    nan |= any(x == new and order in ("new nan", "both nan") for (_, new), order in cases.items())
     return ("old nan" if nan else "eq") in _HOLDS[op]
 
 
@@ -239,10 +264,10 @@ def _compared(op: str, x: Any, y: Any, cases: Mapping[tuple[int, int], str]) -> 
 
 @dataclass(frozen=True)
 class Contractions(Pass):
-    """Sums of products over named dims become `contract`, over several in turn one.
+    """Rewrites sums of products over named dims as `contract`; nested sums become one over several dims.
 
-    Factors without the dims that are summed over are multiplied afterwards, and what the sum starts from is added
-    then; sums over neighbours stay as they are, since their slots may be absent. Floats are added in another order.
+    Factors without the summed dims are multiplied afterwards, and a start value is added then. Sums over neighbours
+    stay, since their slots may be absent. Floats are added in another order.
 
     >>> from tensorir.passes.base import show
     >>> show(Contractions(), "reduce(+, 0.0, K)(a × b)", a={"I": (0, 3), "K": (0, 4)}, b={"K": (0, 4), "J": (0, 5)})
@@ -256,66 +281,74 @@ class Contractions(Pass):
     makes = "contract"
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Rewrites every sum; `absent` neighbours anywhere in the program restrict which factors may move."""
         nodes = postorder(*values(fencil.closures))
-        absent = any(isinstance(n, Call) and n.op in ("shift_init", "unstructured_shift") for n in nodes)
-        return rewritten(fencil, lambda e: contraction_of(e, absent))
+        may_be_absent = any(isinstance(n, Call) and n.op in ("shift_init", "unstructured_shift") for n in nodes)
+        return rewritten(fencil, lambda e: contraction_of(e, may_be_absent))
 
     def reason(self) -> str:
         return "a sum of products is one operation of the backend"
 
 
-def contraction_of(e: Expr, absent: bool) -> Expr | None:
-    """A fold as a contraction, None for any other; `absent` says whether factors may be absent somewhere."""
-    match e:
+def contraction_of(node: Expr, may_be_absent: bool) -> Expr | None:
+    """A sum of products as a contraction, None for other nodes; `may_be_absent`: factors may be absent at some
+    points.
+    """
+    match node:
         case Call("reduce", (Operator("plus"), init, total), (dim,)):
             pass
-        case Call("reduce", (Lambda((a, *xs), (Call("plus", terms),)), init, *args), (dim,)):
-            places = _product_of(a, xs, terms)
+        case Call("reduce", (Lambda((state, *params), (Call("plus", terms),)), init, *args), (dim,)):
+            factor_positions = _product_of(state, params, terms)
             # a slot is skipped where any argument is absent, also one that is not used
-            if places is None or (absent and len(set(places)) < len(args)):
+            if factor_positions is None or (may_be_absent and len(set(factor_positions)) < len(args)):
                 return None
-            total = call("multiplies", *(args[k] for k in places), span=e.span)
+            total = call("multiplies", *(args[k] for k in factor_positions), span=node.span)
         case _:
             return None
-    element = e.tensor.element
+    element = node.tensor.element
     if dim.startswith(NEIGHBOUR) or not isinstance(element, Scalar) or not element.is_number:
         return None
-    contraction = _contracted(total, dim, element, absent)
+    contraction = _contracted(total, dim, element, may_be_absent)
     if contraction is None:
         return None
     if not (isinstance(init, Literal) and init.value == 0):
-        contraction = call("plus", init, contraction, span=e.span)
-    return contraction if contraction.tensor == e.tensor else None
+        contraction = call("plus", init, contraction, span=node.span)
+    return contraction if contraction.tensor == node.tensor else None
 
 
-def _product_of(a: Expr, xs: Sequence[Expr], terms: tuple[Expr, ...]) -> tuple[int, int] | None:
-    """The arguments that λ(a, x...) → a + x × y multiplies, None for any other function."""
+def _product_of(state: Expr, params: Sequence[Expr], terms: tuple[Expr, ...]) -> tuple[int, int] | None:
+    """The positions of the two parameters that λ(state, params...) → state + x × y multiplies, None for other
+    bodies.
+    """
     match terms:
-        case (first, Call("multiplies", (x, y))) if first == a and x in xs and y in xs:
-            return xs.index(x), xs.index(y)
-        case (Call("multiplies", (x, y)), last) if last == a and x in xs and y in xs:
-            return xs.index(x), xs.index(y)
+        case (first, Call("multiplies", (x, y))) if first == state and x in params and y in params:
+            return params.index(x), params.index(y)
+        case (Call("multiplies", (x, y)), last) if last == state and x in params and y in params:
+            return params.index(x), params.index(y)
         case _:
             return None
 
 
-def _contracted(total: Expr, dim: str, element: Scalar, absent: bool) -> Expr | None:
-    factors = _factors(total)
-    rest = [f for f in factors if dim not in f.tensor.dims]
-    if rest and absent:
+def _contracted(product: Expr, dim: str, element: Scalar, may_be_absent: bool) -> Expr | None:
+    """The contraction of a product along `dim`, times the factors without it; None unless exactly two factors have the
+    dim, or one factor that is a contraction of two with the dim.
+    """
+    factors = _factors(product)
+    outer_factors = [f for f in factors if dim not in f.tensor.dims]
+    if outer_factors and may_be_absent:
         return None
     match [f for f in factors if dim in f.tensor.dims]:
         case [x, y]:
-            contraction = call("contract", x, y, static=(element, (dim,)), span=total.span)
+            contraction = call("contract", x, y, static=(element, (dim,)), span=product.span)
         case [Call("contract", (x, y), (kind, dims))] if kind == element and all(dim in f.tensor.dims for f in (x, y)):
-            contraction = call("contract", x, y, static=(element, (dim, *dims)), span=total.span)
+            contraction = call("contract", x, y, static=(element, (dim, *dims)), span=product.span)
         case _:
             return None
-    return reduce(lambda product, f: call("multiplies", product, f, span=total.span), rest, contraction)
+    return reduce(lambda a, f: call("multiplies", a, f, span=product.span), outer_factors, contraction)
 
 
 def _factors(product: Expr) -> list[Expr]:
-    """The factors of a product, from left to right."""
+    """The factors of a product, nested products flattened, from left to right."""
 
     def below(e: Expr) -> Sequence[Expr]:
         return e.args if isinstance(e, Call) and e.op == "multiplies" else ()
@@ -341,9 +374,9 @@ LONG, STRIDED = 5, 3
 
 @dataclass(frozen=True)
 class Pools(Pass):
-    """A fold by max, min or + over windows of several dims becomes folds over one dim after the other.
+    """Separates a fold by max, min or + over windows of several dims into folds along one dim after the other.
 
-    The dim that is furthest apart in memory comes first. Sums are added in another order; without `sums` they stay.
+    The dim with the largest stride in memory comes first. Sums are added in another order; with `sums` False they stay.
 
     >>> from tensorir.passes.base import show
     >>> show(Pools(), '''f(out: tensor<float, Y[0:4], X[0:5]>, a: tensor<float, J[0:9], I[0:11]>) {
@@ -369,23 +402,24 @@ class Pools(Pass):
     sums: bool = True
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Rewrites the outermost fold of each nest."""
         roots = values(fencil.closures)
         outermost = self._outermost(roots)
 
-        def pool(node: Expr, new: Expr) -> Expr:
-            return (_pooled(new) if id(node) in outermost and isinstance(new, Call) else None) or new
+        def separated(node: Expr, new_node: Expr) -> Expr:
+            return (_pooled(new_node) if id(node) in outermost and isinstance(new_node, Call) else None) or new_node
 
-        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, pool)))
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, separated)))
 
     def _outermost(self, roots: tuple[Expr, ...]) -> set[int]:
-        """The folds over windows that no other fold over the same windows is around, by identity."""
+        """The folds over windows that are not inner folds of another one, by identity."""
         uses, inside, outermost = use_counts(*roots), set[int](), set[int]()
         for node in reversed(list(postorder(*roots))):
             if isinstance(node, Call) and id(node) not in inside and (folds := _folds(node)) is not None:
                 if folds.op == "plus" and not self.sums:
                     continue
                 outermost.add(id(node))
-                inside.update(id(one) for one in folds.inner if uses[id(one)] == 1)
+                inside.update(id(inner_fold) for inner_fold in folds.inner if uses[id(inner_fold)] == 1)
         return outermost
 
     def in_order(self) -> Pools:
@@ -404,26 +438,30 @@ class Pools(Pass):
 
 
 def _pooled(node: Call) -> Expr | None:
-    """A fold over windows of several dims as folds of one dim each; None for any other."""
+    """A fold over windows of several dims as one fold per dim, None if it cannot be separated.
+
+    Each index must be affine in dims that no other index has, in bounds, with at most one window dim of at most
+    `MOST_POINTS` points.
+    """
     folds = _folds(node)
     if folds is None or not isinstance(folds.of, Call) or folds.of.op != "gather":
         return None
     x, *indices = folds.of.args
     names, mode = folds.of.static
     axes: dict[str, _Axis] = {}
-    used = set(x.tensor.dims.without(*names).names)
+    used_dims = set(x.tensor.dims.without(*names).names)
     for name, index in zip(names, indices, strict=True):
-        c = affine_index(index)
-        if c is None or used & set(c.terms) or set(c.terms) & (set(names) - {name}):
+        affine = affine_index(index)
+        if affine is None or used_dims & set(affine.terms) or set(affine.terms) & (set(names) - {name}):
             return None
-        low, high = c.range
-        if not all(c.intervals.values()) or low < x.tensor.dims[name].start or high >= x.tensor.dims[name].stop:
+        low, high = affine.range
+        if not all(affine.intervals.values()) or low < x.tensor.dims[name].start or high >= x.tensor.dims[name].stop:
             return None
-        windows = [d for d in c.terms if d in folds.starts]
-        if len(windows) > 1 or any(len(c.intervals[d]) > MOST_POINTS for d in windows):
+        windows = [d for d in affine.terms if d in folds.starts]
+        if len(windows) > 1 or any(len(affine.intervals[d]) > MOST_POINTS for d in windows):
             return None
-        used |= set(c.terms)
-        axes[name] = _Axis(index, c, windows[0] if windows else None)
+        used_dims |= set(affine.terms)
+        axes[name] = _Axis(index, affine, windows[0] if windows else None)
     if not set(folds.starts) <= {axis.window for axis in axes.values()}:
         return None
     return _steps(node, folds, x, axes, mode)
@@ -431,7 +469,7 @@ def _pooled(node: Call) -> Expr | None:
 
 @dataclass(frozen=True, slots=True)
 class _Folds:
-    """Folds by one operation right around each other: dims and what each starts from, the outermost first."""
+    """Directly nested folds by one operation of a common operand: the start value by dim, outermost first."""
 
     op: str
     starts: dict[str, Expr]
@@ -448,51 +486,59 @@ class _Axis:
     window: str | None
 
     def stays(self, op: str, interval: Interval) -> bool:
-        """True if a fold over its windows, of all of an axis, is worth keeping in memory."""
+        """True if the inner fold over this axis is worth `materialise`: max or min over windows that overlap and are
+        long or strided, and that cover the axis.
+        """
         if self.window is None or op not in ("max", "min") or len(self.affine.terms) != 2:
             return False
         (outer,) = (d for d in self.affine.terms if d != self.window)
         stride, dilation = self.affine.terms[outer], self.affine.terms[self.window]
-        points, of = self.affine.intervals[self.window], self.affine.intervals[outer]
+        points, outer_interval = self.affine.intervals[self.window], self.affine.intervals[outer]
         if stride < 1 or dilation < 1 or len(points) < (STRIDED if stride > 1 else LONG):
             return False
-        first = stride * of.start + dilation * points.start + self.affine.sum.constant
-        reach = stride * (len(of) - 1) + dilation * (len(points) - 1) + 1
+        first_read = stride * outer_interval.start + dilation * points.start + self.affine.sum.constant
+        reach = stride * (len(outer_interval) - 1) + dilation * (len(points) - 1) + 1
         # of a part of the axis a copy would be made
-        whole = first == interval.start and len(interval) - reach < stride
-        return whole and stride < len(points) * dilation
+        # a fold of a part of the axis would copy that part
+        reads_whole_axis = first_read == interval.start and len(interval) - reach < stride
+        return reads_whole_axis and stride < len(points) * dilation
 
 
 def _steps(node: Call, folds: _Folds, x: Expr, axes: Mapping[str, _Axis], mode: str) -> Expr:
-    """Gathers of one axis and folds over its window, by turns; the axes that have none come first."""
-    plain = tuple(n for n, axis in axes.items() if axis.window is None)
-    if plain:
-        x = call("gather", x, *(axes[n].index for n in plain), static=(plain, mode))
-    order = [n for n in x.tensor.dims.names if n in axes and axes[n].window is not None]
-    for n in order:
-        last, innermost = n == order[-1], n == x.tensor.dims.names[-1]
-        stays = not last and not innermost and axes[n].stays(folds.op, x.tensor.dims[n])
-        read = call("gather", x, axes[n].index, static=((n,), mode))
-        rest = read.tensor.on(read.tensor.dims.without(axes[n].window or ""))
-        start = next(iter(folds.starts.values())) if last else _nothing(folds.op, node.tensor)
-        state = TensorType(node.tensor.element, node.tensor.dims) if last else rest
-        x = make_reduce(operator(folds.op, state, rest), start, read, dim=axes[n].window, span=node.span)
-        x = call("materialise", x, span=node.span) if stays else x
+    """Alternates a gather along one axis with the fold over its window; axes without a window are gathered first.
+
+    Inner folds start from the neutral element, and the last one from the original start value.
+    """
+    axes_without_window = tuple(name for name, axis in axes.items() if axis.window is None)
+    if axes_without_window:
+        x = call("gather", x, *(axes[name].index for name in axes_without_window), static=(axes_without_window, mode))
+    order = [name for name in x.tensor.dims.names if name in axes and axes[name].window is not None]
+    for name in order:
+        is_last, is_innermost = name == order[-1], name == x.tensor.dims.names[-1]
+        materialises = not is_last and not is_innermost and axes[name].stays(folds.op, x.tensor.dims[name])
+        read = call("gather", x, axes[name].index, static=((name,), mode))
+        folded_type = read.tensor.on(read.tensor.dims.without(axes[name].window or ""))
+        start = next(iter(folds.starts.values())) if is_last else _nothing(folds.op, node.tensor)
+        state = TensorType(node.tensor.element, node.tensor.dims) if is_last else folded_type
+        x = make_reduce(operator(folds.op, state, folded_type), start, read, dim=axes[name].window, span=node.span)
+        x = call("materialise", x, span=node.span) if materialises else x
     return x
 
 
 def _folds(node: Call) -> _Folds | None:
-    """The folds that a fold is the outermost of, if the inner ones add nothing by what they start from."""
+    """Directly nested folds by max, min or +, if inner ones start from the neutral element; None if there are no inner
+    ones.
+    """
     match node:
         case Call("reduce", (Operator(op), init, x), (dim,)) if op in ("max", "min", "plus"):
             starts = {dim: init}
         case _:
             return None
-    nothing, inner = _nothing(op, node.tensor), list[Call]()
+    neutral, inner = _nothing(op, node.tensor), list[Call]()
     while True:
         match x:
-            case Call("reduce", (Operator(same), init, y), (dim,)) if (
-                same == op and dim not in starts and literal_of(init) == nothing.value
+            case Call("reduce", (Operator(inner_op), init, y), (dim,)) if (
+                inner_op == op and dim not in starts and literal_of(init) == neutral.value
             ):
                 starts[dim] = init
                 inner.append(x)
@@ -515,7 +561,7 @@ def _nothing(op: str, kind: TensorType) -> Literal:
 
 @dataclass(frozen=True)
 class TopK(Pass):
-    """The first points of what `sort` gives become `top_k`, where nobody reads the others and one float32 is the key.
+    """Rewrites a prefix of a sort as `top_k`, if nothing else of the sort is read and the key is one float32.
 
     >>> from tensorir.passes.base import show
     >>> from tensorir.ir.types import tensor
@@ -526,21 +572,24 @@ class TopK(Pass):
     makes = "top_k"
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Rewrites all prefixes; equal prefixes of one sort share a `top_k`."""
         roots = values(fencil.closures)
-        counts = _first_of_sorted(roots)
+        lengths = _first_of_sorted(roots)
         tops: dict[tuple[int, int], Expr] = {}
 
-        def select(node: Expr, new: Expr) -> Expr:
-            return _selected(new, counts[id(node)], tops) if id(node) in counts and isinstance(new, Call) else new
+        def selected(node: Expr, new: Expr) -> Expr:
+            return _selected(new, lengths[id(node)], tops) if id(node) in lengths and isinstance(new, Call) else new
 
-        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, select)))
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, selected)))
 
     def reason(self) -> str:
         return "of a sorted row only the first points are read"
 
 
 def selecting_key(node: Call) -> int | None:
-    """The operand that a sort orders by, where it is one number; a test for NaN may stand before it."""
+    """The position of the operand that a sort orders by, if it is one operand (a NaN flag may precede it); else
+    None.
+    """
     match node.static.keys, node.args:
         case 1, _:
             return 0
@@ -551,7 +600,7 @@ def selecting_key(node: Call) -> int | None:
 
 
 def _sorted(node: Expr) -> Call | None:
-    """The sort that a node is a member of."""
+    """The sort whose result, or member of its result, a node is; None for other nodes."""
     match node:
         case Call("sort"):
             return node
@@ -562,44 +611,47 @@ def _sorted(node: Expr) -> Call | None:
 
 
 def _first_of_sorted(roots: tuple[Expr, ...]) -> Mapping[int, int]:
-    """By identity, the subsets that are the first points of sorts of which nothing else is read; and how many."""
+    """The subsets that are prefixes of a sort, by identity, with their lengths; only sorts of which all reads are
+    prefixes.
+    """
     nodes = list(postorder(*roots))
     subsets: dict[int, tuple[Call, int]] = {}
-    whole = {id(sort) for root in roots if (sort := _sorted(root)) is not None}
+    fully_read = {id(sort) for root in roots if (sort := _sorted(root)) is not None}
     for node in nodes:
         for child in node.children:
             sort = _sorted(child)
             if sort is None or (isinstance(node, Call) and node.op == "tuple_get" and child is sort):
                 continue
-            count = _count(node, sort)
-            if count is None:
-                whole.add(id(sort))
+            length = _count(node, sort)
+            if length is None:
+                fully_read.add(id(sort))
             else:
-                subsets[id(node)] = sort, count
-    return {key: count for key, (sort, count) in subsets.items() if id(sort) not in whole}
+                subsets[id(node)] = sort, length
+    return {key: length for key, (sort, length) in subsets.items() if id(sort) not in fully_read}
 
 
 def _count(node: Expr, sort: Call) -> int | None:
-    """The number of first points of a sort that a node keeps, None for any other node."""
+    """The length of the prefix that a subset keeps of a sort with one float32 key; None for other nodes."""
     match node:
         case Call("subset", _, (intervals,)):
-            dim, key = sort.static.dim, selecting_key(sort)
-            have, wanted = sort.tensor.dims[dim], intervals.get(dim)
-            if key is None or sort.args[key].tensor.element != FLOAT32 or wanted is None:
+            dim, key_position = sort.static.dim, selecting_key(sort)
+            row, prefix = sort.tensor.dims[dim], intervals.get(dim)
+            if key_position is None or sort.args[key_position].tensor.element != FLOAT32 or prefix is None:
                 return None
-            return len(wanted) if wanted.start == have.start and 0 < len(wanted) < len(have) else None
+            return len(prefix) if prefix.start == row.start and 0 < len(prefix) < len(row) else None
         case _:
             return None
 
 
-def _selected(subset: Call, count: int, tops: dict[tuple[int, int], Expr]) -> Expr:
+def _selected(subset: Call, length: int, selections: dict[tuple[int, int], Expr]) -> Expr:
+    """A prefix of a sort as `top_k` (cached in `selections`), with the subset's cuts along other dims."""
     (x,) = subset.args
     sort = _sorted(x)
     assert sort is not None
     dim, keys, descending = sort.static
-    if (id(sort), count) not in tops:
-        tops[id(sort), count] = call("top_k", *sort.args, static=(dim, count, keys, descending), span=sort.span)
-    top = tops[id(sort), count]
-    member = top if x is sort else rebuild(x, (top,))
-    others = subset.static.intervals.without(dim)
-    return call("subset", member, static=(others,), span=subset.span) if others else member
+    if (id(sort), length) not in selections:
+        selections[id(sort), length] = call("top_k", *sort.args, static=(dim, length, keys, descending), span=sort.span)
+    selection = selections[id(sort), length]
+    member = selection if x is sort else rebuild(x, (selection,))
+    other_cuts = subset.static.intervals.without(dim)
+    return call("subset", member, static=(other_cuts,), span=subset.span) if other_cuts else member

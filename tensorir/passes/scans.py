@@ -22,7 +22,7 @@ from tensorir.runtime.errors import DiagnosticError
 
 @dataclass(frozen=True)
 class FuseScans(Pass):
-    """Two scans over the same levels in the same direction, side by side or one feeding the other, become one.
+    """Fuses two scans over the same levels in the same direction, independent or one feeding the other, into one.
 
     >>> from tensorir.passes.base import show
     >>> show(FuseScans(), '''scan(λ(s: tensor<float>, v: tensor<float>) → s + v, true, 0.0)(x)
@@ -37,50 +37,58 @@ class FuseScans(Pass):
     """
 
     def run(self, fencil: Fencil) -> Fencil:
-        taken = {p.name for p in fencil.params}
-        taken |= {p.name for n in postorder(*values(fencil.closures)) if isinstance(n, Lambda) for p in n.params}
-        new: list[Expr] = []
+        """Fuses pairs of scans in each expression until no pair is left."""
+        used_names = {p.name for p in fencil.params}
+        used_names |= {p.name for n in postorder(*values(fencil.closures)) if isinstance(n, Lambda) for p in n.params}
+        new_values: list[Expr] = []
         for value in values(fencil.closures):
-            while (fused := _once(value, taken)) is not None:
+            while (fused := _once(value, used_names)) is not None:
                 value = fused
-            new.append(value)
-        return remade(fencil, with_values(fencil.closures, new))
+            new_values.append(value)
+        return remade(fencil, with_values(fencil.closures, new_values))
 
 
-def _once(root: Expr, taken: set[str]) -> Expr | None:
-    """The expression with one pair of scans fused."""
-    before: dict[int, int] = {}
+def _once(root: Expr, used_names: set[str]) -> Expr | None:
+    """The expression with one pair of scans fused; None if no pair can be.
+
+    A pair can be fused if the second scan depends on the first at most by reading it directly, level by level.
+    """
+    # bit k: the k-th scan is among what the node depends on
+    scans_below: dict[int, int] = {}
     scans: list[Call] = []
-    inner = {p for n in postorder(root) if isinstance(n, Lambda) for p in n.params}
+    lambda_params = {p for n in postorder(root) if isinstance(n, Lambda) for p in n.params}
     for node in postorder(root):
-        mask = _below(node, before)
-        if isinstance(node, Call) and node.op == "scan" and node.free.isdisjoint(inner):
-            for k, other in enumerate(scans):
-                direct = any(a is other for a in node.args[2:])
-                rest = 0
+        scans_below_node = _below(node, scans_below)
+        if isinstance(node, Call) and node.op == "scan" and node.free.isdisjoint(lambda_params):
+            for number, earlier in enumerate(scans):
+                feeds_directly = any(a is earlier for a in node.args[2:])
+                scans_below_operands = 0
                 for a in node.args:
-                    rest |= before[id(a)] if a is not other else _below(other, before)
-                if rest >> k & 1 or not _alike(other, node):
+                    scans_below_operands |= scans_below[id(a)] if a is not earlier else _below(earlier, scans_below)
+                if scans_below_operands >> number & 1 or not _alike(earlier, node):
                     continue
-                fused = _scans_fused(other, node, direct, taken)
+                fused = _scans_fused(earlier, node, feeds_directly, used_names)
                 if fused is not None:
-                    return _with_components(root, other, node, fused)
-            mask |= 1 << len(scans)
+                    return _with_components(root, earlier, node, fused)
+            scans_below_node |= 1 << len(scans)
             scans.append(node)
-        before[id(node)] = mask
+        scans_below[id(node)] = scans_below_node
     return None
 
 
 def _with_components(root: Expr, a: Call, b: Call, fused: Call) -> Expr:
+    """The expression with the two scans replaced by the members of the fused one."""
     # of two that are equal, both read the first component
+    # if both scans are equal, the later entry wins: both read component 0
     components = {scan: call("tuple_get", fused, static=(k,)) for k, scan in ((1, b), (0, a))}
     return rewrite(root, lambda e: components.get(e) if isinstance(e, Call) else None)
 
 
-def _below(node: Expr, before: dict[int, int]) -> int:
+def _below(node: Expr, scans_below: dict[int, int]) -> int:
+    """The union of the bit masks of a node's operands."""
     mask = 0
     for child in node.children:
-        mask |= before[id(child)]
+        mask |= scans_below[id(child)]
     return mask
 
 
@@ -91,30 +99,34 @@ def _alike(a: Call, b: Call) -> bool:
     )
 
 
-def _scans_fused(a: Call, b: Call, feeding: bool, taken: set[str]) -> Call | None:
+def _scans_fused(a: Call, b: Call, feeding: bool, used_names: set[str]) -> Call | None:
+    """One scan whose state is the pair of both states; None if the result would be on other dims or ill-typed.
+
+    If `feeding`, the second reads the new state of the first at the same level in place of its argument `a`.
+    """
     f, init_a, *args_a = a.args
     g, init_b, *args_b = b.args
     assert isinstance(f, Lambda) and isinstance(g, Lambda)
-    (s, *of_a), (t, *of_b) = f.params, g.params
-    if s.type.dims != t.type.dims:
+    (state_a, *params_a), (state_b, *params_b) = f.params, g.params
+    if state_a.type.dims != state_b.type.dims:
         return None
-    name = s.name + t.name if s.name + t.name not in taken else fresh("state", taken)
-    taken.add(name)
-    state = var(name, TensorType(TupleElement((s.type.element, t.type.element)), s.type.dims))
-    first, second = (call("tuple_get", state, static=(k,)) for k in (0, 1))
-    new_a = coerced(substitute(f.body, {s: first}), s.type)
-    arguments: dict[Var, Expr] = {t: second}
-    kept: list[tuple[Var, Expr]] = []
-    for p, arg in zip(of_b, args_b, strict=True):
+    name = state_a.name + state_b.name if state_a.name + state_b.name not in used_names else fresh("state", used_names)
+    used_names.add(name)
+    state = var(name, TensorType(TupleElement((state_a.type.element, state_b.type.element)), state_a.type.dims))
+    first_state, second_state = (call("tuple_get", state, static=(k,)) for k in (0, 1))
+    new_a = coerced(substitute(f.body, {state_a: first_state}), state_a.type)
+    arguments: dict[Var, Expr] = {state_b: second_state}
+    other_args: list[tuple[Var, Expr]] = []
+    for p, arg in zip(params_b, args_b, strict=True):
         if feeding and arg is a:
             arguments[p] = coerced(new_a, p.type)
         else:
-            kept.append((p, arg))
+            other_args.append((p, arg))
     try:
-        new_b = coerced(substitute(g.body, arguments), t.type)
-        body = function([state, *of_a, *(p for p, _ in kept)], call("make_tuple", new_a, new_b))
+        new_b = coerced(substitute(g.body, arguments), state_b.type)
+        body = function([state, *params_a, *(p for p, _ in other_args)], call("make_tuple", new_a, new_b))
         init = call("make_tuple", init_a, init_b)
-        fused = call("scan", body, init, *args_a, *(x for _, x in kept), static=a.static, span=b.span)
+        fused = call("scan", body, init, *args_a, *(value for _, value in other_args), static=a.static, span=b.span)
     except DiagnosticError:
         return None
     assert isinstance(fused, Call)
@@ -126,11 +138,10 @@ def _scans_fused(a: Call, b: Call, feeding: bool, taken: set[str]) -> Call | Non
 
 @dataclass(frozen=True)
 class SplitScans(Pass):
-    """Loop-invariant parts of a scan's step, which read its operands alone, are computed before it where fewer bytes
-    are moved so.
+    """Hoists parts of a scan's step that read its operands only, where this moves fewer bytes.
 
-    A backend lays the scanned dim outermost: operands that lie otherwise, or are parts of arrays, are copied, each
-    one. Operands that are used only together become their results, which are computed while they are copied.
+    A backend lays the scanned dim outermost, and copies each operand that is laid out otherwise or is a part of an
+    array. Operands used only together are replaced by their combination, which is computed while it is copied.
 
     >>> from tensorir.passes.base import show
     >>> show(SplitScans(), '''scan(λ(s: tensor<float, I[0:5]>, a: tensor<float, I[0:5]>, b: tensor<float, I[0:5]>) →
@@ -152,16 +163,18 @@ class SplitScans(Pass):
 
 
 def computes_points(node: Expr) -> bool:
-    """True if a node computes each point from its operands at that point, and does nothing else."""
+    """True for elementwise operations and tuples without checks or effects: each point from the operands at that
+    point.
+    """
     if not isinstance(node, Call):
         return False
-    row = TABLE[node.op]
-    return (row.elementwise or node.op in ("tuple_get", "make_tuple")) and not row.effect and not row.checks
+    builtin = TABLE[node.op]
+    return (builtin.elementwise or node.op in ("tuple_get", "make_tuple")) and not builtin.effect and not builtin.checks
 
 
 @dataclass(slots=True)
 class _Group:
-    """Operands that are copied and used together: what the rest of the step reads of them."""
+    """Operands of a scan that are copied and used together, and the results that the rest of the step reads of them."""
 
     operands: list[Var] = field(default_factory=list[Var])
     read: list[Expr] = field(default_factory=list[Expr])
@@ -172,7 +185,10 @@ class _Group:
         return sum(bytes_of(p.type) for p in self.operands) - sum(bytes_of(n.tensor) for n in self.read)
 
 
-def _split(node: Expr, taken: set[str]) -> Expr | None:
+def _split(node: Expr, used_names: set[str]) -> Expr | None:
+    """A scan with parts of its step hoisted, for each group of operands where that saves bytes; None for other nodes or
+    if nothing is saved.
+    """
     match node:
         case Call("scan", (Lambda((state, *params), (body,)), init, *args), (_, dim)):
             pass
@@ -180,30 +196,30 @@ def _split(node: Expr, taken: set[str]) -> Expr | None:
             return None
     arguments = dict(zip(params, args, strict=True))
     levels = ((dim, node.tensor.dims[dim]),)
-    order = surface(body)
-    groups = _groups(order, state, [p for p, a in arguments.items() if _copied(a, dim)])
-    stands: dict[int, Expr] = {}
-    values: list[tuple[Var, Expr]] = []
-    for n in (n for g in groups if g.saved > 0 for n in g.read if isinstance(n, Call)):
-        new = var(free_name("of", taken), n.tensor)
-        whole = {p: cut(a, Dims((*p.type.dims.items, *levels))) for p, a in arguments.items() if p in n.free}
-        stands[id(n)] = new
-        values.append((new, substitute(n, whole)))
-    if not values:
+    body_nodes = surface(body)
+    groups = _groups(body_nodes, state, [p for p, a in arguments.items() if _copied(a, dim)])
+    stands_for: dict[int, Expr] = {}
+    hoisted: list[tuple[Var, Expr]] = []
+    for part in (part for group in groups if group.saved > 0 for part in group.read if isinstance(part, Call)):
+        new_param = var(free_name("of", used_names), part.tensor)
+        columns = {p: cut(a, Dims((*p.type.dims.items, *levels))) for p, a in arguments.items() if p in part.free}
+        stands_for[id(part)] = new_param
+        hoisted.append((new_param, substitute(part, columns)))
+    if not hoisted:
         return None
     done: dict[int, Expr] = {}
-    for n in order:
-        done[id(n)] = stands.get(id(n)) or rebuild(n, tuple(done.get(id(c), c) for c in n.children))
-    smaller = done[id(body)]
-    kept = [p for p in params if p in smaller.free]
-    f = function([state, *kept, *(v for v, _ in values)], smaller)
-    new_args = [*(arguments[p] for p in kept), *(x for _, x in values)]
+    for part in body_nodes:
+        done[id(part)] = stands_for.get(id(part)) or rebuild(part, tuple(done.get(id(c), c) for c in part.children))
+    new_body = done[id(body)]
+    kept_params = [p for p in params if p in new_body.free]
+    f = function([state, *kept_params, *(v for v, _ in hoisted)], new_body)
+    new_args = [*(arguments[p] for p in kept_params), *(x for _, x in hoisted)]
     split = call("scan", f, init, *new_args, static=node.static, span=node.span)
     return split if split.type == node.type else None
 
 
 def _copied(arg: Expr, dim: str) -> bool:
-    """True if an operand is copied to have its levels one after the other in memory of its own."""
+    """True if a scan's operand must be copied, because its levels along `dim` are not contiguous outermost slices."""
     while isinstance(arg, Call) and arg.op in ("cartesian_shift", "tuple_get"):
         (arg,) = arg.args
     match arg:
@@ -215,45 +231,51 @@ def _copied(arg: Expr, dim: str) -> bool:
             return dim in arg.tensor.dims
 
 
-def _groups(order: Sequence[Expr], state: Var, copied: Sequence[Var]) -> list[_Group]:
-    """Parts of a step that read its operands alone, those that share a copied operand in one group."""
-    linked = set(copied)
-    alone: set[int] = set()
+def _groups(body_nodes: Sequence[Expr], state: Var, copied: Sequence[Var]) -> list[_Group]:
+    """Parts of a step that depend on operands only, in groups: parts that share a copied operand belong together.
+
+    The nodes of a group that the rest of the step reads are its `read`.
+    """
+    copied_set = set(copied)
+    operand_only: set[int] = set()
     keys: dict[Expr, int] = {}
-    above: dict[int, int] = {}
+    # union-find over nodes; equal variables have one key
+    union_find: dict[int, int] = {}
 
-    def top(n: Expr) -> int:
-        k = keys.setdefault(n, id(n)) if isinstance(n, Var) else id(n)
-        while above.setdefault(k, k) != k:
-            above[k] = above[above[k]]
-            k = above[k]
-        return k
+    def top(node: Expr) -> int:
+        """The representative of a node in the union-find, with path halving."""
+        root = keys.setdefault(node, id(node)) if isinstance(node, Var) else id(node)
+        while union_find.setdefault(root, root) != root:
+            union_find[root] = union_find[union_find[root]]
+            root = union_find[root]
+        return root
 
-    read: dict[int, Expr] = {}
+    read_parts: dict[int, Expr] = {}
 
     def reads(x: Expr) -> None:
+        """Records that the rest of the step reads an operand (all copied variables that a function captures)."""
         if isinstance(x, Lambda):
-            for v in x.free & linked:
-                read[keys.setdefault(v, id(v))] = v
-        elif id(x) in alone and (isinstance(x, Call) or x in linked):
-            read[keys.setdefault(x, id(x)) if isinstance(x, Var) else id(x)] = x
+            for v in x.free & copied_set:
+                read_parts[keys.setdefault(v, id(v))] = v
+        elif id(x) in operand_only and (isinstance(x, Call) or x in copied_set):
+            read_parts[keys.setdefault(x, id(x)) if isinstance(x, Var) else id(x)] = x
 
-    for n in order:
+    for n in body_nodes:
         if isinstance(n, (Literal, Var)):
-            alone |= {id(n)} if n != state else set()
-        elif computes_points(n) and all(id(c) in alone for c in n.children):
-            alone.add(id(n))
+            operand_only |= {id(n)} if n != state else set()
+        elif computes_points(n) and all(id(c) in operand_only for c in n.children):
+            operand_only.add(id(n))
             for c in n.children:
-                if isinstance(c, Call) or c in linked:
-                    above[top(c)] = top(n)
+                if isinstance(c, Call) or c in copied_set:
+                    union_find[top(c)] = top(n)
         else:
             for c in n.children:
                 reads(c)
-    reads(order[-1])
+    reads(body_nodes[-1])
     groups: dict[int, _Group] = {}
     for p in copied:
         groups.setdefault(top(p), _Group()).operands.append(p)
-    for n in read.values():
+    for n in read_parts.values():
         groups.setdefault(top(n), _Group()).read.append(n)
     return list(groups.values())
 
@@ -263,9 +285,10 @@ def _groups(order: Sequence[Expr], state: Var, copied: Sequence[Var]) -> list[_G
 
 @dataclass(frozen=True)
 class FuseIntoScans(Pass):
-    """Pointwise uses of a scan's states become components of its state, where fewer bytes result.
+    """Moves pointwise uses of a scan's state into its step, as further components of the state, where fewer bytes
+    result.
 
-    Components that nobody reads are not stored, so the states that it was computed of stay within the step.
+    Components that nobody reads are not stored, so the states that the results depend on need not be.
 
     >>> from tensorir.passes.base import show
     >>> show(FuseIntoScans(), '''let t = scan(λ(s: tensor<(float, float)>, v: tensor<float>) →
@@ -281,25 +304,26 @@ class FuseIntoScans(Pass):
     """
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Rewrites each scan with a worthwhile use, and the results computed from it, as members of the new scan."""
         roots = values(fencil.closures)
         uses = [u for u in _uses(list(postorder(*roots)), roots) if u.saved > 0]
         if not uses:
             return fencil
-        taken = {p.name for p in binders(fencil)}
+        used_names = {p.name for p in binders(fencil)}
         by_scan = {id(u.scan): u for u in uses}
-        results = {id(n): (u, k) for u in uses for k, n in enumerate(u.computed)}
+        results = {id(n): (u, position) for u in uses for position, n in enumerate(u.computed)}
         fused: dict[int, Expr] = {}
 
-        def fuse(node: Expr, new: Expr) -> Expr:
+        def fused_node(node: Expr, new_node: Expr) -> Expr:
             if id(node) in results:
-                use, k = results[id(node)]
-                return call("tuple_get", fused[id(use.scan)], static=(use.components + k,))
+                use, position = results[id(node)]
+                return call("tuple_get", fused[id(use.scan)], static=(use.components + position,))
             if id(node) in by_scan:
-                assert isinstance(new, Call)
-                new = fused[id(node)] = _fused(new, by_scan[id(node)], taken)
-            return new
+                assert isinstance(new_node, Call)
+                new_node = fused[id(node)] = _fused(new_node, by_scan[id(node)], used_names)
+            return new_node
 
-        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, fuse)))
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, fused_node)))
 
     def reason(self) -> str:
         return "fewer states of a scan are stored"
@@ -322,13 +346,13 @@ class FuseIntoScans(Pass):
 
 @dataclass(slots=True)
 class _Use:
-    """A pointwise use of the components of a scan's state, and of nothing else."""
+    """A scan with a tuple as its state, and the nodes computed pointwise from its state alone."""
 
     scan: Call
     inside: list[Call] = field(default_factory=list[Call])
-    """Every such node, operands first."""
+    """The nodes computed pointwise from the state, operands first."""
     read: dict[int, Call] = field(default_factory=dict[int, Call])
-    """Those of them that others read."""
+    """The nodes of `inside` that other nodes read, by identity."""
     whole: bool = False
     """Whether the state is read otherwise than by component."""
 
@@ -349,7 +373,9 @@ class _Use:
 
     @property
     def saved(self) -> int:
-        """The bytes that need not be stored where the step computes what is read."""
+        """The bytes not stored if the step computes the results; 0 if the state is also read whole or a result is a
+        tuple.
+        """
         if self.whole or not all(isinstance(n.tensor.element, Scalar) for n in self.computed):
             return 0
         return sum(bytes_of(n.tensor) for n in self.chosen.values()) - sum(
@@ -357,26 +383,29 @@ class _Use:
         )
 
 
-def _uses(order: Sequence[Expr], roots: Sequence[Expr]) -> list[_Use]:
-    """The scans whose state is a tuple, and what is made of their states."""
+def _uses(all_nodes: Sequence[Expr], roots: Sequence[Expr]) -> list[_Use]:
+    """The scans and the pointwise nodes that depend on each alone, found in one pass with operands before users.
+
+    Nodes of several scans, or of other inputs, are readers from outside.
+    """
     uses: dict[int, _Use] = {}
-    for n in order:
+    for n in all_nodes:
         sources = {id(u): u for c in n.children if (u := uses.get(id(c))) is not None}
-        joined: _Use | None = None
+        extended_use: _Use | None = None
         if isinstance(n, Call):
             if computes_points(n) and len(sources) == 1:
                 (use,) = sources.values()
                 if all(id(c) in uses or isinstance(c, Literal) for c in n.children):
-                    joined = use
-            if joined is not None:
-                joined.inside.append(n)
-                joined.whole |= n.op != "tuple_get" and any(c is joined.scan for c in n.children)
+                    extended_use = use
+            if extended_use is not None:
+                extended_use.inside.append(n)
+                extended_use.whole |= n.op != "tuple_get" and any(c is extended_use.scan for c in n.children)
         for c in n.children:
             use = uses.get(id(c))
-            if use is not None and use is not joined:
+            if use is not None and use is not extended_use:
                 _read(use, c)
-        if joined is not None:
-            uses[id(n)] = joined
+        if extended_use is not None:
+            uses[id(n)] = extended_use
         elif isinstance(n, Call) and n.op == "scan" and isinstance(n.args[0], Lambda):
             uses[id(n)] = _Use(n)
     for r in roots:
@@ -386,6 +415,7 @@ def _uses(order: Sequence[Expr], roots: Sequence[Expr]) -> list[_Use]:
 
 
 def _read(use: _Use, node: Expr) -> None:
+    """Records that a node outside of the use reads `node`: the whole state, or one of its results."""
     if node is use.scan:
         use.whole = True
     else:
@@ -393,46 +423,46 @@ def _read(use: _Use, node: Expr) -> None:
         use.read[id(node)] = node
 
 
-def _fused(scan: Call, use: _Use, taken: set[str]) -> Call:
-    """The scan with what is computed of its states as further components."""
+def _fused(scan: Call, use: _Use, used_names: set[str]) -> Call:
+    """The scan with the computed results of its use as further components of the state, initially zero."""
     f, init, *args = scan.args
     assert isinstance(f, Lambda)
-    old, *params = f.params
-    assert isinstance(old.type.element, TupleElement)
+    old_state, *params = f.params
+    assert isinstance(old_state.type.element, TupleElement)
     computed = use.computed
     elements = [n.tensor.element for n in computed]
-    kind = TensorType(TupleElement((*old.type.element.members, *elements)), old.type.dims)
-    state = var(free_name("state", taken), kind)
+    state_type = TensorType(TupleElement((*old_state.type.element.members, *elements)), old_state.type.dims)
+    state = var(free_name("state", used_names), state_type)
     count = use.components
-    before = call("make_tuple", *(call("tuple_get", state, static=(k,)) for k in range(count)))
-    new = _parts(rewrite(substitute(f.body, {old: before}), _part), count)
-    inside: dict[int, Expr] = {}
+    old_components = call("make_tuple", *(call("tuple_get", state, static=(k,)) for k in range(count)))
+    new_components = _parts(rewrite(substitute(f.body, {old_state: old_components}), _part), count)
+    new_nodes: dict[int, Expr] = {}
     for n in use.inside:
         if n.args[0] is use.scan:
-            inside[id(n)] = new[n.static[0]]
+            new_nodes[id(n)] = new_components[n.static[0]]
         else:
-            inside[id(n)] = rebuild(n, tuple(inside.get(id(c), c) for c in n.children))
-    step = function([state, *params], call("make_tuple", *new, *(inside[id(n)] for n in computed)))
+            new_nodes[id(n)] = rebuild(n, tuple(new_nodes.get(id(c), c) for c in n.children))
+    step = function([state, *params], call("make_tuple", *new_components, *(new_nodes[id(n)] for n in computed)))
     zeros = [literal(False if e == BOOL else 0, e) for e in elements if isinstance(e, Scalar)]
-    result = call(
+    fused = call(
         "scan", step, call("make_tuple", *_parts(init, count), *zeros), *args, static=scan.static, span=scan.span
     )
-    assert isinstance(result, Call)
-    return result
+    assert isinstance(fused, Call)
+    return fused
 
 
-def _parts(e: Expr, count: int) -> list[Expr]:
-    """The components of a tuple."""
-    match e:
+def _parts(tuple_value: Expr, count: int) -> list[Expr]:
+    """The components of a tuple: those it is made of, or `tuple_get` of each."""
+    match tuple_value:
         case Call("make_tuple", args) if len(args) == count:
             return list(args)
         case _:
-            return [call("tuple_get", e, static=(k,)) for k in range(count)]
+            return [call("tuple_get", tuple_value, static=(k,)) for k in range(count)]
 
 
-def _part(e: Expr) -> Expr | None:
-    """A component of a tuple that is made there."""
-    match e:
+def _part(node: Expr) -> Expr | None:
+    """The component that `tuple_get` takes of a `make_tuple`, None for other nodes; a rewrite rule."""
+    match node:
         case Call("tuple_get", (Call("make_tuple", parts),), (k,)):
             return parts[int(k)]
         case _:

@@ -36,9 +36,10 @@ from tensorir.reference.scalars import SCALAR, bitcast, cast, scalar
 
 @dataclass(frozen=True)
 class FoldConstants(Pass):
-    """Elementwise operations whose operands are all literals become literals.
+    """Evaluates elementwise operations on literals.
 
-    What is exact to a few units in the last place only is left for the backend, unless `transcendental` is true.
+    Transcendental functions, which backends round differently in the last places, are left, unless `transcendental` is
+    true.
 
     >>> from tensorir.passes.base import show
     >>> show(FoldConstants(), "(1.0 + 2.0) / 8.0 × x + cos(0.5)", x={"I": (0, 5)})
@@ -50,28 +51,32 @@ class FoldConstants(Pass):
     def run(self, fencil: Fencil) -> Fencil:
         return rewritten(fencil, self.rule)
 
-    def rule(self, e: Expr) -> Expr | None:
-        if not isinstance(e, Call) or not TABLE[e.op].elementwise:
+    def rule(self, node: Expr) -> Expr | None:
+        """The literal for a call on literals; None for other nodes, and for subnormal results, which backends may flush
+        to zero.
+        """
+        if not isinstance(node, Call) or not TABLE[node.op].elementwise:
             return None
-        operands = [a for a in e.args if isinstance(a, Literal)]
-        if len(operands) < len(e.args) or (TABLE[e.op].transcendental and not self.transcendental):
+        operands = [a for a in node.args if isinstance(a, Literal)]
+        if len(operands) < len(node.args) or (TABLE[node.op].transcendental and not self.transcendental):
             return None
         with np.errstate(all="ignore"):
-            value = _value(e, operands)
-        element = e.tensor.element
+            value = _value(node, operands)
+        element = node.tensor.element
         assert isinstance(element, Scalar)
         if not element.is_float:
-            return literal(value.item(), element, e.span)
+            return literal(value.item(), element, node.span)
         value = float(value)
         subnormal = value != 0 and abs(value) < _LEAST[element.name]  # backends may take it for zero
-        return None if subnormal else literal(value, element, e.span)
+        return None if subnormal else literal(value, element, node.span)
 
 
-def _value(e: Call, operands: list[Literal]) -> Any:
+def _value(node: Call, operands: list[Literal]) -> Any:
+    """The value of a call on literals, by the reference interpreter's scalar functions."""
     values: list[Any] = [scalar(o.element, o.value) for o in operands]
-    target = e.tensor.element
+    target = node.tensor.element
     assert isinstance(target, Scalar)
-    match e.op:
+    match node.op:
         case "if":
             return values[1] if values[0] else values[2]
         case "cast":
@@ -106,26 +111,31 @@ class Cse(Pass):
 
 
 def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The expressions with one node for each value.
+    """Common subexpression elimination: the expressions with one node for all equal nodes.
 
-    Functions that differ in the names of their parameters only are equal too: for the comparison they are named by
-    the height of the function, so that a function never has the names of one inside of it.
+    Functions that differ only in parameter names count as equal: for the comparison, parameters are renamed by the
+    nesting height of their function, so that nested functions never share a name; the names are restored afterwards.
     """
     roots = tuple(roots)
-    height = _heights(roots)
-    if not height:
+    heights = _heights(roots)
+    if not heights:
         return _merged(roots)
     original: dict[int, Lambda] = {}
-    kept: list[tuple[Var, ...]] = []
+    # keeps the new parameters alive, since `original` is keyed by their identity
+    live_params: list[tuple[Var, ...]] = []
 
     def canonical(node: Lambda) -> tuple[Var, ...]:
+        """The parameters of a function renamed by its height (the blank occurs in no user name); records the
+        function.
+        """
         # a blank is in no name that a program can have
-        params = tuple(dataclasses.replace(p, name=f" {height[id(node)]} {k}") for k, p in enumerate(node.params))
-        kept.append(params)
+        params = tuple(dataclasses.replace(p, name=f" {heights[id(node)]} {k}") for k, p in enumerate(node.params))
+        live_params.append(params)
         original[id(params[0])] = node
         return params
 
     def named_again(node: Lambda) -> tuple[Var, ...]:
+        """The original parameters of a function that `canonical` renamed."""
         return original[id(node.params[0])].params
 
     merged = _merged(rescoped(roots, canonical, applied=False))
@@ -138,33 +148,33 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
 
 
 def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
-    """The depth of nested functions in each function, itself included."""
-    inside: dict[int, int] = {}
+    """The nesting height of each function, itself included, by identity."""
+    depths: dict[int, int] = {}
     heights: dict[int, int] = {}
     for node in postorder(*roots):
-        inside[id(node)] = max((inside[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
+        depths[id(node)] = max((depths[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
         if isinstance(node, Lambda):
-            heights[id(node)] = inside[id(node)]
+            heights[id(node)] = depths[id(node)]
     return heights
 
 
 def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """One node for every structure; it has the first label that one of them had."""
-    number: dict[int, int] = {}
-    numbers: dict[Any, int] = {}
-    label: dict[int, str] = {}
+    """Hash-consing (value numbering) of expressions; a merged node takes the first label that one of its nodes had."""
+    number_of_node: dict[int, int] = {}
+    number_of_key: dict[Any, int] = {}
+    labels: dict[int, str] = {}
     for node in postorder(*roots):
-        key = (type(node), node.own(), tuple([number[id(c)] for c in node.children]))
-        n = number[id(node)] = numbers.setdefault(key, len(numbers))
+        key = (type(node), node.own(), tuple([number_of_node[id(c)] for c in node.children]))
+        n = number_of_node[id(node)] = number_of_key.setdefault(key, len(number_of_key))
         if node.label:
-            label.setdefault(n, node.label)
+            labels.setdefault(n, node.label)
     merged: dict[int, Expr] = {}
     for node in postorder(*roots):
-        n = number[id(node)]
+        n = number_of_node[id(node)]
         if n not in merged:
-            new = rebuild(node, tuple([merged[number[id(c)]] for c in node.children]))
-            merged[n] = with_label(new, label[n]) if n in label else new
-    return tuple([merged[number[id(r)]] for r in roots])
+            new = rebuild(node, tuple([merged[number_of_node[id(c)]] for c in node.children]))
+            merged[n] = with_label(new, labels[n]) if n in labels else new
+    return tuple([merged[number_of_node[id(r)]] for r in roots])
 
 
 # Shifts in a row become one per dim.
@@ -172,7 +182,7 @@ def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 @dataclass(frozen=True)
 class CombineShifts(Pass):
-    """Distances along one dim add up, a shift by 0 goes, and dims come in the order of their names.
+    """Combines nested shifts: offsets along a dim are added, zero offsets dropped, dims sorted by name.
 
     >>> from tensorir.passes.base import show
     >>> from tensorir.ir.types import tensor
@@ -188,31 +198,33 @@ class CombineShifts(Pass):
     def run(self, fencil: Fencil) -> Fencil:
         return rewritten(fencil, self.rule)
 
-    def rule(self, e: Expr) -> Expr | None:
-        match e:
+    def rule(self, node: Expr) -> Expr | None:
+        """The combined shift for a node, None if it is none or already in normal form."""
+        match node:
             case Call("cartesian_shift"):
-                return _combined(e)
+                return _combined(node)
             case Call("shift_apply", (Call("shift_init", (table, x)),), (slot,)):
-                return call("unstructured_shift", table, x, static=(slot,), span=e.span)
+                return call("unstructured_shift", table, x, static=(slot,), span=node.span)
             case _:
                 return None
 
 
-def _combined(e: Call) -> Expr | None:
+def _combined(node: Call) -> Expr | None:
+    """The normal form of nested shifts: one shift per dim in the order of names; None if they have it already."""
     shifts: list[tuple[str, int]] = []
-    inner: Expr = e
-    while isinstance(inner, Call) and inner.op == "cartesian_shift":
-        shifts.append(inner.static)
-        inner = inner.args[0]
+    operand: Expr = node
+    while isinstance(operand, Call) and operand.op == "cartesian_shift":
+        shifts.append(operand.static)
+        operand = operand.args[0]
     total: dict[str, int] = {}
     for dim, offset in shifts:
         total[dim] = total.get(dim, 0) + offset
-    wanted = sorted((dim, offset) for dim, offset in total.items() if offset)
-    if wanted == shifts:
+    normal_form = sorted((dim, offset) for dim, offset in total.items() if offset)
+    if normal_form == shifts:
         return None
-    for dim, offset in reversed(wanted):
-        inner = cartesian_shift(inner, dim, offset, e.span)
-    return inner
+    for dim, offset in reversed(normal_form):
+        operand = cartesian_shift(operand, dim, offset, node.span)
+    return operand
 
 
 # Loops of few rounds that all run, written out round by round.
@@ -220,10 +232,10 @@ def _combined(e: Call) -> Expr | None:
 
 @dataclass(frozen=True)
 class UnrollLoops(Pass):
-    """Loops of few rounds that all run are written out, each round at its own number.
+    """Unrolls loops with few rounds that all run, with the round's number as a literal.
 
-    A GPU launches all operations of a round anew; written out, they are fused, and what is read or put at the number
-    of a round is a part of an array.
+    A GPU launches all operations of a round anew; unrolled, they are fused, and reads and writes at the number of the
+    round become slices.
 
     >>> from tensorir.passes.base import show
     >>> from tensorir.ir.types import tensor
@@ -238,10 +250,11 @@ class UnrollLoops(Pass):
     """The most nodes that a loop may become: they cost compile time."""
 
     def run(self, fencil: Fencil) -> Fencil:
+        """Unrolls each loop once, shared by all its results."""
         roots = values(fencil.closures)
         unrolled: dict[tuple[int, ...], tuple[Expr, ...]] = {}
 
-        def unroll(_: Expr, loop: Expr) -> Expr:
+        def unrolled_result(_: Expr, loop: Expr) -> Expr:
             if not (isinstance(loop, Call) and loop.op == "loop" and self._is_short(loop)):
                 return loop
             key = (loop.static.limit, *map(id, loop.args))
@@ -250,16 +263,19 @@ class UnrollLoops(Pass):
             carried: int = loop.static.carried
             return unrolled[key][carried]
 
-        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, unroll)))
+        return remade(fencil, with_values(fencil.closures, rewrite_nodes(roots, unrolled_result)))
 
     def _is_short(self, node: Call) -> bool:
+        """True if a loop may be unrolled: a constant true condition, few rounds and nodes, and no check or effect in
+        its body.
+        """
         condition, step, *_ = node.args
         limit: int | None = node.static.limit
         if limit is None or limit > self.rounds or not isinstance(condition, Lambda) or not isinstance(step, Lambda):
             return False
-        always = condition.results == (Literal(True, BOOL),)
-        inside = list(postorder(*step.results))
-        return always and len(inside) * limit <= self.nodes and not any(map(_checks, inside))
+        condition_is_true = condition.results == (Literal(True, BOOL),)
+        body_nodes = list(postorder(*step.results))
+        return condition_is_true and len(body_nodes) * limit <= self.nodes and not any(map(_checks, body_nodes))
 
     def on(self, platform: str) -> Pass | None:
         return self if platform == "gpu" else None
@@ -276,37 +292,39 @@ class UnrollLoops(Pass):
 
 
 def _checks(node: Expr) -> bool:
-    """True if a node says something when it runs, which names the round."""
+    """True if a node reports something at run time (print, assert, checked index) that would name the round."""
     if not isinstance(node, Call):
         return False
-    row = TABLE[node.op]
-    return row.effect or (row.checks and node.static.mode == "checked")
+    builtin = TABLE[node.op]
+    return builtin.effect or (builtin.checks and node.static.mode == "checked")
 
 
 def _written_out(loop: Call) -> tuple[Expr, ...]:
-    """The carry after all rounds of a loop, written out."""
+    """The carries after all rounds, as expressions of the initial values."""
     _, step, *start = loop.args
     assert isinstance(step, Lambda)
     number, *params = step.params
     states = tuple(coerced(s, p.tensor) for s, p in zip(start, params, strict=True))
     for k in range(loop.static.limit):
-        known = {number: literal(k), **dict(zip(params, states, strict=True))}
-        results = rewrite_all(substitute_all(step.results, known), _put)
+        arguments = {number: literal(k), **dict(zip(params, states, strict=True))}
+        results = rewrite_all(substitute_all(step.results, arguments), _put)
         states = tuple(coerced(s, p.tensor) for s, p in zip(results, params, strict=True))
     return states
 
 
 def _put(node: Expr) -> Expr | None:
-    """An update at a number is an update of a part of an array."""
+    """A rewrite rule: a `scatter` that overwrites at one literal index is an `update` of that slice; None for other
+    nodes, and for an index out of bounds.
+    """
     match node:
-        case Call("scatter", (Lambda((_, new), (result,)), base, Literal(at), value)) if result == new:
-            (dim,), whole = node.static.dims, base.tensor.dims
-            if node.static.over or int(at) not in whole[dim]:
+        case Call("scatter", (Lambda((_, new), (result,)), base, Literal(index), value)) if result == new:
+            (dim,), base_dims = node.static.dims, base.tensor.dims
+            if node.static.over or int(index) not in base_dims[dim]:
                 return None
-            point = Interval(int(at), int(at) + 1)
-            part = call("add_dim", value, static=(dim, point.start, point.stop), span=node.span)
-            part = coerced(part, base.tensor.on(whole.with_interval(dim, point)))
-            return call("update", base, part, span=node.span)
+            point = Interval(int(index), int(index) + 1)
+            update = call("add_dim", value, static=(dim, point.start, point.stop), span=node.span)
+            update = coerced(update, base.tensor.on(base_dims.with_interval(dim, point)))
+            return call("update", base, update, span=node.span)
         case _:
             return None
 
@@ -319,7 +337,7 @@ def _put(node: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class Simplify(Pass):
-    """Every rule of the table, until none applies.
+    """Applies exact algebraic rules (`RULES`) until none applies; results are the same bit for bit.
 
     >>> from tensorir.passes.base import show
     >>> show(Simplify(), "-(-x) × 1.0 - 0.0", x={"I": (0, 5)})
@@ -333,13 +351,13 @@ class Simplify(Pass):
 
 
 def simplified(node: Expr) -> Expr | None:
-    """One node by the rules, None where none applies."""
+    """The node after the first rule that applies; None if none does or its result would have another type."""
     if not isinstance(node, Call):
         return None
     for rule in RULES.get(node.op, ()):
-        new = rule(node)
-        if new is not None and new.type == node.type:
-            return with_label(new, node.label) if node.label else new
+        new_node = rule(node)
+        if new_node is not None and new_node.type == node.type:
+            return with_label(new_node, node.label) if node.label else new_node
     return None
 
 
@@ -361,16 +379,19 @@ def _equal(a: Expr, b: Expr) -> bool:
 
 
 def times_one(e: Call) -> Expr | None:
+    """x × 1 is x."""
     x, y = e.args
     return x if _is(y, 1) else y if _is(x, 1) else None
 
 
 def times_minus_one(e: Call) -> Expr | None:
+    """x × -1 is -x."""
     x, y = e.args
     return call("neg", x if _is(y, -1) else y, span=e.span) if _is(y, -1) or _is(x, -1) else None
 
 
 def times_negatives(e: Call) -> Expr | None:
+    """(-x) × (-y) is x × y, likewise quotients."""
     match e.args:
         case Call("neg", (x,)), Call("neg", (y,)):
             return call(e.op, x, y, span=e.span)
@@ -379,12 +400,13 @@ def times_negatives(e: Call) -> Expr | None:
 
 
 def by_one(e: Call) -> Expr | None:
+    """x / 1 is x."""
     x, y = e.args
     return x if _is(y, 1) else None
 
 
 def by_power_of_two(e: Call) -> Expr | None:
-    """A quotient by a power of two is a product with its inverse, which is exact."""
+    """x / 2ⁿ is x × 2⁻ⁿ, which is exact for |n| ≤ 10."""
     x, y = e.args
     if not (isinstance(y, Literal) and y.element.is_float and math.isfinite(y.value) and y.value):
         return None
@@ -395,18 +417,19 @@ def by_power_of_two(e: Call) -> Expr | None:
 
 
 def plus_zero(e: Call) -> Expr | None:
-    """x + -0.0 is x; -0.0 + 0.0 is not -0.0."""
+    """x + -0.0 is x (x + 0.0 is not: -0.0 + 0.0 is 0.0)."""
     x, y = e.args
     return x if _is(y, 0, negative=True) else y if _is(x, 0, negative=True) else None
 
 
 def minus_zero(e: Call) -> Expr | None:
-    """x - 0.0 is x; -0.0 - -0.0 is not -0.0."""
+    """x - 0.0 is x (x - -0.0 is not: -0.0 - -0.0 is 0.0)."""
     x, y = e.args
     return x if _is(y, 0, negative=False) else None
 
 
 def plus_negative(e: Call) -> Expr | None:
+    """x + -y is x - y, and -x + y is y - x."""
     match e.args:
         case x, Call("neg", (y,)):
             return call("minus", x, y, span=e.span)
@@ -417,6 +440,7 @@ def plus_negative(e: Call) -> Expr | None:
 
 
 def minus_negative(e: Call) -> Expr | None:
+    """x - -y is x + y."""
     match e.args:
         case x, Call("neg", (y,)):
             return call("plus", x, y, span=e.span)
@@ -425,7 +449,7 @@ def minus_negative(e: Call) -> Expr | None:
 
 
 def twice(e: Call) -> Expr | None:
-    """neg, not and bit_not undo themselves."""
+    """An involution applied twice (neg, not, bit_not) is its operand."""
     match e.args:
         case (Call(op, (x,)),) if op == e.op:
             return x
@@ -434,7 +458,7 @@ def twice(e: Call) -> Expr | None:
 
 
 def again(e: Call) -> Expr | None:
-    """An idempotent operation on its own result is that result."""
+    """An idempotent operation applied twice (abs, sign) is applied once."""
     match e.args:
         case (Call(op),) if op == e.op:
             return e.args[0]
@@ -443,6 +467,7 @@ def again(e: Call) -> Expr | None:
 
 
 def rounded_before(e: Call) -> Expr | None:
+    """Rounding an already rounded value (floor, ceil, trunc, round in any combination) does nothing."""
     match e.args:
         case (Call("floor" | "ceil" | "trunc" | "round"),):
             return e.args[0]
@@ -451,6 +476,7 @@ def rounded_before(e: Call) -> Expr | None:
 
 
 def abs_of_negative(e: Call) -> Expr | None:
+    """abs(-x) is abs(x)."""
     match e.args:
         case (Call("neg", (x,)),):
             return call("abs", x, span=e.span)
@@ -459,11 +485,13 @@ def abs_of_negative(e: Call) -> Expr | None:
 
 
 def both_the_same(e: Call) -> Expr | None:
+    """op(x, x) is x for min, max, and, or, bit_and, bit_or."""
     x, y = e.args
     return x if _equal(x, y) else None
 
 
 def shifted_by_zero(e: Call) -> Expr | None:
+    """A bit shift by 0 is its operand."""
     x, y = e.args
     return x if _is(y, 0) else None
 
@@ -472,19 +500,21 @@ def shifted_by_zero(e: Call) -> Expr | None:
 
 
 def neutral_truth(e: Call) -> Expr | None:
-    """True of a conjunction, false of the others."""
+    """x and true, x or false, x xor false are x."""
     x, y = e.args
     neutral = e.op == "and"
-    rest = x if literal_of(y) is neutral else y if literal_of(x) is neutral else None
-    return None if rest is None else coerced(rest, e.tensor)
+    other = x if literal_of(y) is neutral else y if literal_of(x) is neutral else None
+    return None if other is None else coerced(other, e.tensor)
 
 
 def known_choice(e: Call) -> Expr | None:
+    """`if true then x else y` is x, with the dims of the choice."""
     truth = literal_of(e.args[0])
     return None if truth is None else coerced(e.args[1] if truth else e.args[2], e.tensor)
 
 
 def choice_by_not(e: Call) -> Expr | None:
+    """`if not c then x else y` is `if c then y else x`."""
     match e.args:
         case Call("not", (c,)), x, y:
             return call("if", c, y, x, span=e.span)
@@ -493,10 +523,10 @@ def choice_by_not(e: Call) -> Expr | None:
 
 
 def cast_there_and_back(e: Call) -> Expr | None:
-    """Through a wider type of the same kind nothing is lost."""
+    """A cast to a wider type and back is the operand: integers of one signedness, or float32 through float64."""
     match e.args:
-        case (Call("cast", (x,)) as wide,):
-            a, b = x.tensor.element, wide.tensor.element
+        case (Call("cast", (x,)) as inner_cast,):
+            a, b = x.tensor.element, inner_cast.tensor.element
             assert isinstance(a, Scalar) and isinstance(b, Scalar)
             same_kind = a.kind == b.kind and a.kind in ("int", "uint")
             return x if a.bits <= b.bits and (same_kind or (a.name, b.name) == ("float32", "float64")) else None
@@ -508,6 +538,7 @@ def cast_there_and_back(e: Call) -> Expr | None:
 
 
 def member_of_made(e: Call) -> Expr | None:
+    """(x, y)[k] is its k-th member, with the dims of the tuple."""
     match e.args, e.static:
         case (Call("make_tuple", members),), (int() as index,):
             return coerced(members[index], e.tensor)
@@ -516,28 +547,30 @@ def member_of_made(e: Call) -> Expr | None:
 
 
 def made_of_members(e: Call) -> Expr | None:
-    first = e.args[0]
-    if not (isinstance(first, Call) and first.op == "tuple_get"):
+    """(t[0], t[1], ...) is t."""
+    first_member = e.args[0]
+    if not (isinstance(first_member, Call) and first_member.op == "tuple_get"):
         return None
-    whole = first.args[0]
+    tuple_value = first_member.args[0]
     for k, member in enumerate(e.args):
         match member:
-            case Call("tuple_get", (x,), (index,)) if index == k and _equal(x, whole):
+            case Call("tuple_get", (x,), (index,)) if index == k and _equal(x, tuple_value):
                 pass
             case _:
                 return None
-    return whole
+    return tuple_value
 
 
 # Domains
 
 
 def whole_operand(e: Call) -> Expr | None:
-    """A cut, or a cast, that gives what its operand is: another type is no replacement."""
+    """A subset or cast that changes nothing is its operand (`simplified` rejects it if the types differ)."""
     return e.args[0]
 
 
 def subset_of_subset(e: Call) -> Expr | None:
+    """A subset of a subset is one subset."""
     match e.args:
         case (Call("subset", (x,)),):
             cuts = tuple((n, i) for n, i in e.tensor.dims.items if x.tensor.dims[n] != i)
@@ -547,17 +580,19 @@ def subset_of_subset(e: Call) -> Expr | None:
 
 
 def subset_of_added(e: Call) -> Expr | None:
+    """A subset along a broadcast dim is a broadcast over fewer points: subset(add_dim(x)) is add_dim(subset(x))."""
     match e.args:
         case (Call("add_dim", (x,), (dim, _, _)),) if dim in e.static.intervals:
             interval = e.static.intervals[dim]
-            rest = e.static.intervals.without(dim)
-            inner = call("subset", x, static=(rest,), span=e.span) if rest else x
-            return call("add_dim", inner, static=(dim, interval.start, interval.stop), span=e.span)
+            other_cuts = e.static.intervals.without(dim)
+            operand = call("subset", x, static=(other_cuts,), span=e.span) if other_cuts else x
+            return call("add_dim", operand, static=(dim, interval.start, interval.stop), span=e.span)
         case _:
             return None
 
 
 def shift_of_added(e: Call) -> Expr | None:
+    """A shift along a broadcast dim moves its interval; a shift along another dim goes inside of the broadcast."""
     match e.args, e.static:
         case (Call("add_dim", (x,), (added, start, stop)),), (dim, offset):
             if added == dim:
@@ -568,21 +603,21 @@ def shift_of_added(e: Call) -> Expr | None:
 
 
 def concat_of_parts(e: Call) -> Expr | None:
-    """Parts of one tensor, put together again."""
+    """A concatenation of subsets of one tensor is a subset of it, or the tensor."""
     parts = sorted(e.args, key=lambda a: [(i.start, i.stop) for _, i in sorted(a.tensor.dims.items)])
     match parts[0]:
-        case Call("subset", (whole,)):
+        case Call("subset", (common,)):
             pass
         case _:
             return None
     for part in parts:
         match part:
-            case Call("subset", (x,)) if _equal(x, whole):
+            case Call("subset", (x,)) if _equal(x, common):
                 pass
             case _:
                 return None
-    cuts = Dims(tuple((n, i) for n, i in e.tensor.dims.items if whole.tensor.dims[n] != i))
-    return call("subset", whole, static=(cuts,), span=e.span) if cuts else whole
+    cuts = Dims(tuple((n, i) for n, i in e.tensor.dims.items if common.tensor.dims[n] != i))
+    return call("subset", common, static=(cuts,), span=e.span) if cuts else common
 
 
 def rename_to_itself(e: Call) -> Expr | None:
@@ -590,17 +625,19 @@ def rename_to_itself(e: Call) -> Expr | None:
 
 
 def rename_of_rename(e: Call) -> Expr | None:
+    """Two renames are one, or none if they cancel."""
     match e.args:
         case (Call("rename", (x,), (inner,)),):
-            first, second = dict(inner), dict(e.static.pairs)
-            both = {d: second.get(first.get(d, d), first.get(d, d)) for d in x.tensor.dims}
-            pairs = tuple((a, b) for a, b in both.items() if a != b)
+            inner_names, outer_names = dict(inner), dict(e.static.pairs)
+            composed = {d: outer_names.get(inner_names.get(d, d), inner_names.get(d, d)) for d in x.tensor.dims}
+            pairs = tuple((a, b) for a, b in composed.items() if a != b)
             return call("rename", x, static=(pairs,), span=e.span) if pairs else x
         case _:
             return None
 
 
 def merge_of_split(e: Call) -> Expr | None:
+    """Merging two dims that were split from one is the operand of the split."""
     match e.args, e.static:
         case (Call("split_dim", (x,), (dim, outer, inner, _)),), (o, i, d) if (outer, inner, dim) == (o, i, d):
             return x
@@ -609,6 +646,7 @@ def merge_of_split(e: Call) -> Expr | None:
 
 
 def split_of_merged(e: Call) -> Expr | None:
+    """Splitting a dim that was merged from two is the operand of the merge."""
     match e.args, e.static:
         case (Call("merge_dims", (x,), (outer, inner, dim)),), (d, o, i, _) if (outer, inner, dim) == (o, i, d):
             return x
@@ -617,19 +655,20 @@ def split_of_merged(e: Call) -> Expr | None:
 
 
 def update_of_all(e: Call) -> Expr | None:
-    """An update everywhere, also along dims that it lacks, is its value alone."""
-    part, whole = e.args[1], e.tensor.dims
-    if any(i != whole[d] for d, i in part.tensor.dims.items):
+    """An update of all points is its value, broadcast along dims that it does not have."""
+    value, base_dims = e.args[1], e.tensor.dims
+    if any(i != base_dims[d] for d, i in value.tensor.dims.items):
         return None
-    for dim, i in reversed(whole.items):
-        if dim not in part.tensor.dims:
-            part = call("add_dim", part, static=(dim, i.start, i.stop))
-    return part
+    for dim, i in reversed(base_dims.items):
+        if dim not in value.tensor.dims:
+            value = call("add_dim", value, static=(dim, i.start, i.stop))
+    return value
 
 
 def update_of_nothing(e: Call) -> Expr | None:
-    x, part = e.args
-    return x if part.tensor.dims.size == 0 else None
+    """An update without points is its base."""
+    x, value = e.args
+    return x if value.tensor.dims.size == 0 else None
 
 
 RULES: dict[str, tuple[Rule, ...]] = {
