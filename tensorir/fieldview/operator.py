@@ -7,7 +7,7 @@ import inspect
 import numbers
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, overload
 
@@ -24,12 +24,14 @@ from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_
 from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.plans import (
     NO_TABLES,
+    TABLE,
     Plan,
     RepeatedPlan,
     key_of,
     names_read,
     parameter_name,
     planned,
+    table_value,
     trace_key,
 )
 from tensorir.fieldview.recorder import domain_of, recording
@@ -144,10 +146,11 @@ class FieldOperator(Displayed, Generic[Result]):
         self, *args: Any, out: Any = None, domain: Any = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:  # fmt: skip
-        arguments, key, looked = dict[int | str, Any](), None, len(self.looked)
-        if out is None and domain is None and not offset_provider:
-            arguments = {**dict(enumerate(args)), **more}
-            key = call_key(arguments, self.looked and names_read(self.looked))
+        arguments, key, looked = dict[Any, Any](), None, len(self.looked)
+        if out is None:
+            tables = {(TABLE, n): t for n, t in provided(offset_provider).items()} if offset_provider else NO_TABLES
+            arguments = {**dict(enumerate(args)), **more, **tables}
+            key = _key_of_call(arguments, self.looked and names_read(self.looked), domain)
             repeated = None if key is None else self.repeated.get(key)
             if repeated is not None and repeated.reads == closure_fingerprint(self.function):
                 return repeated(arguments)
@@ -178,7 +181,7 @@ class FieldOperator(Displayed, Generic[Result]):
         plan.compile()
         result = plan.run(values)
         if len(self.looked) > looked:  # then numbers of these coordinates decide, too
-            key = call_key(arguments, names_read(self.looked))
+            key = _key_of_call(arguments, names_read(self.looked), domain)
         if key is not None:
             again = RepeatedPlan.of(plan, self.function, self.signature, arguments, bound)
             if again is not None:
@@ -361,6 +364,12 @@ class FieldOperator(Displayed, Generic[Result]):
         return values
 
 
+def _key_of_call(arguments: Mapping[Any, Any], looked: Collection[str], domain: Any) -> Hashable:
+    """The key of a call with these arguments and tables, on a domain where one is given; None as of `call_key`."""
+    key = call_key(arguments, looked)
+    return key if key is None or domain is None else (key, domain_of(domain).items)
+
+
 def bound_arguments(
     name: str, signature: inspect.Signature, args: tuple[Any, ...], more: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -443,17 +452,6 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
                     f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
                 )
                 raise refuse("V34", f"{message}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
-
-
-def table_value(param: Var, table: Any) -> Any:
-    """A table as the fencil takes it: its local dim under the name that the IR uses."""
-    match kind_of(table):
-        case "xarray":
-            return table.rename(dict(zip(table.dims, param.type.dims.names, strict=True)))
-        case "field":
-            return table.data
-        case _:
-            return table
 
 
 def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:

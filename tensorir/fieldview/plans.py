@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tensorir.binding.angles import taken_in_degrees
-from tensorir.binding.arrays import is_tuple, type_of_named
+from tensorir.binding.arrays import is_tuple, kind_of, type_of_named
 from tensorir.binding.calls import bind, nested
 from tensorir.binding.coordinates import AROUND, Coordinates
 from tensorir.binding.labels import DATED
@@ -34,7 +34,9 @@ from tensorir.runtime.errors import Diagnostic, DiagnosticError, Span, refuse
 from tensorir.runtime.locations import warn
 from tensorir.runtime.memory import RecentCache
 
-NO_TABLES: Mapping[str, Any] = MappingProxyType({})
+NO_TABLES: Mapping[Any, Any] = MappingProxyType({})
+TABLE = "offset_provider"
+"""In the key of a call before the name of a table."""
 
 
 @dataclass(eq=False)
@@ -158,8 +160,8 @@ class RepeatedPlan:
     plan: Plan
     reads: Any
     """The fingerprint of what the function reads."""
-    places: Mapping[str, int | str]
-    """Of each parameter of the program the argument that it takes, by position or by name."""
+    places: Mapping[str, Any]
+    """Of each parameter of the program its argument, by position or by name, and of a table `TABLE` with its name."""
     defaults: Mapping[str, Any]
     coordinates: Sequence[tuple[str, int | str, Any]]
     """Of each parameter that is a coordinate the argument that has it, and its name."""
@@ -167,14 +169,14 @@ class RepeatedPlan:
 
     @staticmethod
     def of(
-        plan: Plan, function: Callable[..., Any], signature: inspect.Signature, arguments: Mapping[int | str, Any],
+        plan: Plan, function: Callable[..., Any], signature: inspect.Signature, arguments: Mapping[Any, Any],
         bound: Mapping[str, Any],
     ) -> RepeatedPlan | None:  # fmt: skip
         """The same for a call with these arguments; None where a coordinate is computed for each call."""
         if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return None
         names = list(signature.parameters)
-        places = {n if isinstance(n, str) else names[n]: n for n in arguments}
+        places = {names[n] if isinstance(n, int) else n: n for n in arguments if not isinstance(n, tuple)}
         taken = {p.name for p in plan.fencil.params}
         params = {p: n for n in bound if (p := parameter_name(n)) in taken}
         coordinates: list[tuple[str, int | str, Any]] = []
@@ -185,19 +187,33 @@ class RepeatedPlan:
             if (owner := next(having, None)) is None:
                 return None
             coordinates.append((param, owner, one.name))
+        taken_from = {p: places[n] for p, n in params.items() if n in places}
         return RepeatedPlan(
-            plan, closure_fingerprint(function), {p: places[n] for p, n in params.items() if n in places},
+            plan, closure_fingerprint(function), {**taken_from, **{t: (TABLE, t) for t in plan.tables}},
             {p: bound[n] for p, n in params.items() if n not in places}, coordinates, attributes_of(arguments),
         )  # fmt: skip
 
-    def __call__(self, arguments: Mapping[int | str, Any]) -> Any:
+    def __call__(self, arguments: Mapping[Any, Any]) -> Any:
         values = {param: arguments[place] for param, place in self.places.items()}
         values.update(self.defaults)
+        for table in self.plan.tables:
+            values[table] = table_value(self.plan.fencil[table], values[table])
         if self.plan.taken:
             refuse_beyond(self.plan.taken, values)
         for param, owner, name in self.coordinates:
             values[param] = arguments[owner].coords[name]
         return self.plan.run(values)
+
+
+def table_value(param: Var, table: Any) -> Any:
+    """A table as the fencil takes it: its local dim under the name that the IR uses."""
+    match kind_of(table):
+        case "xarray":
+            return table.rename(dict(zip(table.dims, param.type.dims.names, strict=True)))
+        case "field":
+            return table.data
+        case _:
+            return table
 
 
 def parameter_name(argument: str) -> str:

@@ -13,9 +13,9 @@ from tensorir.binding.angles import in_degrees
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
 from tensorir.fieldview.array_types import Array, Plain
-from tensorir.fieldview.operator import applied, bound_arguments, provided, table_value
+from tensorir.fieldview.operator import applied, bound_arguments, provided
 from tensorir.fieldview.pickling import reduced
-from tensorir.fieldview.plans import Plan, key_of, planned, trace_key
+from tensorir.fieldview.plans import Plan, key_of, planned, table_value, trace_key
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.taken_types import refuse_beyond

@@ -119,13 +119,9 @@ def with_fencil(program: Any, transform: Callable[[Fencil], Fencil]) -> Any:
         case BoundProgram(Fencil() as fencil, constants, holes):
             transformed = transform(fencil)
             names = {p.name for p in transformed.params}
-            return dataclasses.replace(
-                program,
-                program=transformed,
-                constants={n: c for n, c in constants.items() if n in names},
-                holes={n: h for n, h in holes.items() if n in names},
-                made={},
-            )
+            constants = {n: c for n, c in constants.items() if n in names}
+            holes = {n: h for n, h in holes.items() if n in names}
+            return BoundProgram(transformed, constants, holes, program.sizes, program.pending)
         case _:
             name = BoundProgram.of(program).name
             raise refuse("B09", f"'{name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")

@@ -8,19 +8,6 @@ f(out: tensor<float, I[4:9]>, inp: tensor<float, I[3:10]>, tmp: tensor<float, I[
   tmp ← cos(inp);
   out ← ⟪I, 1⟫(tmp) + ⟪I, -1⟫(tmp);
 }
-
-Translated programs of blocks that are alike are equal. What a program computes from coordinates themselves moves out
-first: `with_positions` makes positions parameters.
-
->>> f = ti.parse('''f(out: tensor<int, I[4:7]>, x: tensor<int, I[3:7]>) {
-...   out ← ⟪I, -1⟫(x) + pos(I, subset(x, I[4:7])); }''')
->>> g, positions = with_positions(f, ["I"])
->>> positions
-{'I_at': 'I'}
->>> print(translated(g, {"I": 4}))
-f(out: tensor<int, I[0:3]>, x: tensor<int, I[-1:3]>, I_at: tensor<int, I[0:3]>) {
-  out ← ⟪I, -1⟫(x) + I_at;
-}
 """
 
 from __future__ import annotations
