@@ -32,9 +32,10 @@ from tensorir.ir.types import TensorType, TupleElement
 
 
 def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
-    """The operations on floats that are needed as a whole, or whose slopes are finite constants, by identity.
+    """The operations on floats, by identity, whose slope can be multiplied without a guard: all their points are
+    needed, or their slope is a finite constant.
 
-    `read` has the points of the results that somebody reads, as for `needed`.
+    `read` has by result name the points that are used, as for `needed`.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(x: tensor<float>, y: tensor<float>) { y ← x × (if x > 0.0 then x × x else x / 3.0); }")
@@ -49,11 +50,12 @@ def finite_derivatives(fencil: Fencil, read: Mapping[str, Dims] | None = None) -
 
 
 def _has_finite_slopes(e: Call) -> bool:
+    """True for a product with a finite literal, and a quotient by one."""
     match e:
         case Call("multiplies", args):
             return any(map(_is_finite, args))
-        case Call("divides", (_, by)):
-            return _is_finite(by) and by.value != 0
+        case Call("divides", (_, divisor)):
+            return _is_finite(divisor) and divisor.value != 0
         case _:
             return False
 
@@ -63,13 +65,11 @@ def _is_finite(e: Expr) -> TypeGuard[Literal]:
 
 
 def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[int]:
-    """The calls, by identity, all elements of which have a part in a result each time that they are computed.
+    """The calls, by identity, of which every element contributes to some result in every run.
 
-    What an expression computes is all of its type. What is needed of it is found backward from the results, by the
-    rules of `analysis.access_functions`, and here counts only what is needed whatever the data is: a branch that may
-    not be taken, an operand that may not be the greater one, an element that a table may not lead to, or a slot that
-    may be skipped, is not. An expression in the body of a fold is met once for each level, and must be needed as a
-    whole at each.
+    A backward pass by the rules of `analysis.access_functions` that counts only certain uses: branches that may not be
+    taken, operands of min and max, elements read through tables, and slots that may be skipped are not needed. A node
+    in the body of a fold must be needed whole at every level.
 
     >>> from tensorir.text import parse
     >>> f = parse("f(y: tensor<float, I[1:4]>, x: tensor<float, I[0:5]>) { y ← exp(x) + sqrt(subset(x, I[1:4])); }")
@@ -77,7 +77,7 @@ def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[
     >>> [str(e) for e in postorder(*values(f.closures)) if id(e) in whole]
     ['subset(x, I[1:4])', 'sqrt(subset(x, I[1:4]))', 'exp(x) + sqrt(subset(x, I[1:4]))']
 
-    Of the results `read` has the points that somebody reads, by name; without it, all of all.
+    `read` has by result name the points that are used; without it all are.
     """
     copies: dict[int, list[Expr]] = {}
     closures = with_values(fencil.closures, inlined(values(fencil.closures), copies))
@@ -88,33 +88,34 @@ def needed(fencil: Fencil, read: Mapping[str, Dims] | None = None) -> frozenset[
     }
     for closure in reversed(closures):
         output, target = closure.output, closure.target.dims
-        wanted = need[output].within(target)
+        needed_points = need[output].within(target)
         need[output] = need[output].without(target)
-        for variable, points_read in backward.of_closure(closure.value, wanted).items():
+        for variable, points_read in backward.of_closure(closure.value, needed_points).items():
             need[variable] |= points_read
-    whole = backward.nodes.keys() - backward.partly
-    return frozenset(key for key, several in copies.items() if all(id(e) in whole for e in several))
+    fully_needed = backward.nodes.keys() - backward.partly
+    return frozenset(key for key, several in copies.items() if all(id(e) in fully_needed for e in several))
 
 
 class _Certain(Reads):
-    """The backward analysis of what is needed in any case; of no table it is known where it leads."""
+    """The backward analysis restricted to uses that are certain; the entries of tables count as unknown."""
 
     def __init__(self, fencil: Fencil) -> None:
         super().__init__(fencil, BoundProgram.of(fencil), boxes=False)
         self.partly: set[int] = set()
-        """By identity, what was computed and not needed as a whole."""
+        """By identity, the nodes of which some point is not needed in some scope or level."""
         self.members: dict[int, dict[int, IntegerSet]] = {}
-        """Of tuples, by identity: what is needed of each member."""
+        """The points needed of each member of a tuple, by the tuple's identity."""
 
     def rule(self, node: Call) -> Rule:
-        row = TABLE[node.op]
+        """The rule of a call: nothing is certain for integers and data-dependent reads, all others read as usual."""
+        builtin = TABLE[node.op]
         if not any(s.is_float for s in node.tensor.leaves):
             return _nothing
-        if row.effect:
+        if builtin.effect:
             return _first
         if node.op == "tuple_get":
             return _member
-        if row.skips:
+        if builtin.skips:
             return _skipping_fold
         if _decides(node.op):
             return _nothing
@@ -123,11 +124,14 @@ class _Certain(Reads):
         return _all_or_nothing if rule is mapped and permutes else rule
 
     def wanted(self, node: Expr, points: IntegerSet | None) -> IntegerSet | None:
+        """The needed points of a node, for a tuple those needed of all members; records nodes that are not needed
+        whole.
+        """
         members = self.members.pop(id(node), {})
         if members and isinstance(node.tensor.element, TupleElement):
-            first, *rest = members.values()
-            if len(members) == len(node.tensor.element.members) and all(first == m for m in rest):
-                points = first if points is None else points | first
+            member_points, *others = members.values()
+            if len(members) == len(node.tensor.element.members) and all(member_points == m for m in others):
+                points = member_points if points is None else points | member_points
         if points is None or not points.fills(node.tensor.dims):
             self.partly.add(id(node))
         return points
@@ -135,10 +139,10 @@ class _Certain(Reads):
     def entries(self, table: Expr) -> Array | None:
         return None
 
-    def of_function(self, function: Any, wanted: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
+    def of_function(self, function: Any, needed_results: Sequence[IntegerSet], outside: Needs) -> list[IntegerSet]:
         if isinstance(function, Operator) and _decides(function.op):
             return [IntegerSet(t.dims.names) for t in function.params]
-        return super().of_function(function, wanted, outside)
+        return super().of_function(function, needed_results, outside)
 
 
 def _decides(op: str) -> bool:
@@ -168,7 +172,7 @@ def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
 
 
 def _skipping_fold(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
-    """A level may be skipped where a table holds -1."""
+    """A fold over neighbours: its operands are needed if no table holds -1, since no level is skipped then."""
     if not reads.holes:
         fold = node.fold
         assert fold is not None
@@ -183,7 +187,7 @@ def _skipping_fold(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -
 
 
 def towards_whole_numbers(roots: Sequence[Expr]) -> frozenset[int]:
-    """The elementwise operations on floats whose results become whole numbers, by identity.
+    """The elementwise float operations, by identity, from whose results an integer is made (cast, floor).
 
     >>> from tensorir.text import parse
     >>> f = parse("f(x: tensor<float>, i: tensor<int>, y: tensor<float>) "
@@ -193,21 +197,22 @@ def towards_whole_numbers(roots: Sequence[Expr]) -> frozenset[int]:
     ['x × 3.0', 'x × 3.0 + 0.5']
     """
 
-    def passed_on(e: Expr) -> Sequence[Expr]:
+    def operands_of(e: Expr) -> Sequence[Expr]:
         if not isinstance(e, Call):
             return ()
         if TABLE[e.op].control is Control.BRANCHES:
-            k: int = e.static.result
-            return (*(f.results[k] for f in e.args[:2] if isinstance(f, Lambda)), *e.children)
+            position: int = e.static.result
+            return (*(f.results[position] for f in e.args[:2] if isinstance(f, Lambda)), *e.children)
         return e.children if TABLE[e.op].elementwise or TABLE[e.op].moves else ()
 
     operands = [a for e in postorder(*roots) if _is_whole(e) for a in e.children]
     return frozenset(
-        id(e) for e in nodes.preorder(operands, passed_on) if isinstance(e, Call) and TABLE[e.op].elementwise
+        id(e) for e in nodes.preorder(operands, operands_of) if isinstance(e, Call) and TABLE[e.op].elementwise
     )
 
 
 def _is_whole(e: Expr) -> bool:
+    """True if a node makes an integer, or a discontinuous function, of a float."""
     match e:
         case Call("cast", (x,)):
             return _is_float(x) and e.tensor.leaves[0].is_integer
@@ -222,10 +227,11 @@ def _is_float(x: Expr) -> bool:
 
 
 def in_place_updates(fencil: Fencil) -> frozenset[int]:
-    """The closures, by number, that may write a part of an array in its own memory: of it they read what they write.
+    """The numbers of the closures that may update a part of their output in its own memory: they read of it only the
+    points that they write.
 
-    What a compiler makes of it is right in any case. One whose array an earlier closure made the same as another,
-    `out ← inp`, is none: that one is read as well.
+    A hint: the compiler's result is right in any case. Not an output that an earlier closure made an alias (`out ←
+    inp`).
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(u: tensor<float, I[0:9]>, v: tensor<float, I[0:9]>) {
@@ -233,19 +239,20 @@ def in_place_updates(fencil: Fencil) -> frozenset[int]:
     >>> in_place_updates(f)
     frozenset({0})
     """
-    others: set[Var] = set()
+    aliased: set[Var] = set()
     updates: set[int] = set()
-    for k, closure in enumerate(fencil.closures):
-        if closure.region is not None and closure.output not in others and _reads_here(closure):
-            updates.add(k)
+    for number, closure in enumerate(fencil.closures):
+        if closure.region is not None and closure.output not in aliased and _reads_here(closure):
+            updates.add(number)
         if closure.region is None:
-            others.discard(closure.output)
+            aliased.discard(closure.output)
             if not (isinstance(closure.value, Call) and not TABLE[closure.value.op].moves):
-                others.add(closure.output)
+                aliased.add(closure.output)
     return frozenset(updates)
 
 
 def _reads_here(closure: Closure) -> bool:
+    """True if a closure reads its output at offset zero only, and not through indices or functions."""
     order = surface(closure.value)
     if any(closure.output in f.free for n in order for f in n.children if isinstance(f, Lambda)):
         return False
@@ -254,9 +261,9 @@ def _reads_here(closure: Closure) -> bool:
 
 
 def stencil_reductions(fencil: Fencil) -> frozenset[int]:
-    """The reductions over dims that are no neighbours' with a shift in what they reduce, by identity; linear.
+    """The reductions, by identity, whose operand contains a shift; folds over neighbours and scans are excluded.
 
-    XLA's library for sums computes those one number at a time.
+    XLA's reduction emitter computes such operands one number at a time.
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(y: tensor<float>, z: tensor<float>, x: tensor<float, I[0:99]>) {
@@ -267,8 +274,8 @@ def stencil_reductions(fencil: Fencil) -> frozenset[int]:
     shifted: set[int] = set()
     reductions: set[int] = set()
     for n in postorder(*values(fencil.closures)):
-        moved = isinstance(n, Call) and any(access.offsets for access in n.accesses or () if access)
-        if moved or any(id(c) in shifted for c in n.children):
+        is_shifted = isinstance(n, Call) and any(access.offsets for access in n.accesses or () if access)
+        if is_shifted or any(id(c) in shifted for c in n.children):
             shifted.add(id(n))
         fold = n.fold if isinstance(n, Call) else None
         over_points = fold is not None and not fold.row.states and not fold.dim.startswith("_NB_")
@@ -286,10 +293,10 @@ def stencil_reductions(fencil: Fencil) -> frozenset[int]:
 
 
 def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[Expr, ...]]:
-    """The functions with such loops, by identity, and these.
+    """By identity of a function, the loops in its body that depend on nothing of it and can run before it.
 
-    One that checks or prints something, or that nothing is known to end, is taken out only where it runs in any case;
-    none is taken out of a function that a conditional may not apply.
+    Loops that check, print or may not terminate are hoisted only if they run in any case. Nothing is hoisted out of the
+    branches of a conditional.
 
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
@@ -302,31 +309,32 @@ def loop_invariants(fencil: Fencil, facts: AbsenceAnalysis) -> dict[int, tuple[E
     [['loop']]
     """
     roots = values(fencil.closures)
-    everything = list(postorder(*roots))
-    if sum(map(_repeats, everything)) < 2:
+    all_nodes = list(postorder(*roots))
+    if sum(map(_repeats, all_nodes)) < 2:
         return {}
-    around, doubtful = set[int](), set[int]()
-    for node in everything:
-        below = {id(c) for c in node.children}
-        if _repeats(node) or not around.isdisjoint(below):
-            around.add(id(node))
+    containing_loops, may_fail = set[int](), set[int]()
+    for node in all_nodes:
+        child_ids = {id(c) for c in node.children}
+        if _repeats(node) or not containing_loops.isdisjoint(child_ids):
+            containing_loops.add(id(node))
         endless = isinstance(node, Call) and TABLE[node.op].endless and node.static.limit is None
-        if endless or not doubtful.isdisjoint(below) or (isinstance(node, Call) and acts(node, facts)):
-            doubtful.add(id(node))
-    certain, steps = _certain(roots) - _changing(fencil), _steps(everything)
-    calls = (node for node in everything if isinstance(node, Call) and TABLE[node.op].control is Control.BRANCHES)
+        if endless or not may_fail.isdisjoint(child_ids) or (isinstance(node, Call) and acts(node, facts)):
+            may_fail.add(id(node))
+    certain, loop_bodies = _certain(roots) - _changing(fencil), _steps(all_nodes)
+    calls = (node for node in all_nodes if isinstance(node, Call) and TABLE[node.op].control is Control.BRANCHES)
     branches = {id(f) for node in calls for f in node.args}
     invariants: dict[int, tuple[Expr, ...]] = {}
-    for node in everything:
-        if isinstance(node, Lambda) and id(node) in around and id(node) not in branches:
-            always = certain | (_certain(node.results) if id(node) in steps else set[int]())
-            outer = tuple(_outermost(node, around, doubtful - always))
-            if outer:
-                invariants[id(node)] = outer
+    for node in all_nodes:
+        if isinstance(node, Lambda) and id(node) in containing_loops and id(node) not in branches:
+            certainly_run = certain | (_certain(node.results) if id(node) in loop_bodies else set[int]())
+            outermost_loops = tuple(_outermost(node, containing_loops, may_fail - certainly_run))
+            if outermost_loops:
+                invariants[id(node)] = outermost_loops
     return invariants
 
 
 def _repeats(node: Expr) -> bool:
+    """True for loops, scans, and folds by a lambda."""
     if not isinstance(node, Call):
         return False
     row = TABLE[node.op]
@@ -341,41 +349,43 @@ def _certain(roots: Sequence[Expr]) -> set[int]:
 
 
 def _changing(fencil: Fencil) -> set[int]:
-    """Expressions that closures share although one of them writes an operand: their value is not the same for all."""
-    first: dict[int, int] = {}
+    """Nodes that several closures share although an operand is overwritten between them, so that their value
+    differs.
+    """
+    first_closure: dict[int, int] = {}
     changing: set[int] = set()
     written = [c.output for c in fencil.closures]
-    for k, root in enumerate(values(fencil.closures)):
+    for number, root in enumerate(values(fencil.closures)):
         for node in postorder(root):
-            begin = first.setdefault(id(node), k)
-            if not node.free.isdisjoint(written[begin:k]):
+            first_use = first_closure.setdefault(id(node), number)
+            if not node.free.isdisjoint(written[first_use:number]):
                 changing.add(id(node))
     return changing
 
 
 def _steps(nodes: Sequence[Expr]) -> set[int]:
-    """The functions that loops repeat, each of them once at least."""
-    steps, others = set[int](), set[int]()
+    """The functions that serve only as bodies of loops that run at least one round."""
+    loop_bodies, other_uses = set[int](), set[int]()
     for node in nodes:
         match node:
             case Call(op, (Lambda(_, (Literal(True),)), step, *_), (_, limit)) if limit and TABLE[op].endless:
-                steps.add(id(step))
+                loop_bodies.add(id(step))
             case _:
-                others.update(map(id, node.children))
-    return steps - others
+                other_uses.update(map(id, node.children))
+    return loop_bodies - other_uses
 
 
-def _outermost(function: Lambda, around: Container[int], doubtful: Container[int]) -> Iterator[Expr]:
-    """The loops in a body that use no variable of it, and may run where the function stands."""
+def _outermost(function: Lambda, containing_loops: Container[int], may_fail: Container[int]) -> Iterator[Expr]:
+    """The outermost loops in a function's body that use no variable bound in it and are not in `may_fail`."""
     variables = {p for n in postorder(function) if isinstance(n, Lambda) for p in n.params}
     seen: set[int] = set()
     stack: list[Expr] = list(function.results)
     while stack:
         node = stack.pop()
-        if id(node) in seen or id(node) not in around:
+        if id(node) in seen or id(node) not in containing_loops:
             continue
         seen.add(id(node))
-        if _repeats(node) and id(node) not in doubtful and node.free.isdisjoint(variables):
+        if _repeats(node) and id(node) not in may_fail and node.free.isdisjoint(variables):
             yield node
         else:
             stack += node.children
@@ -411,7 +421,7 @@ class Annotations:
     """Reductions of what is computed of values at offsets (`stencil_reductions`)."""
 
     def __iter__(self) -> Iterator[Annotation]:
-        """The findings that are not what is plain, in the order of the program."""
+        """The noteworthy findings, in the order of nodes in the program."""
         for node in postorder(*values(self.fencil.closures)):
             text = " ".join(str(node).split())
             access = self.absence.accesses.get(id(node))
@@ -430,15 +440,16 @@ class Annotations:
             )
 
     def __str__(self) -> str:
+        """The findings as a table, a line each."""
         rows = list(self)
         width = max((len(row.analysis) for row in rows), default=0)
         return "\n".join(f"{row.analysis:<{width}}  {row.expression}" for row in rows)
 
 
 def annotated(fencil: Fencil, absence: AbsenceAnalysis, read: Mapping[str, Dims] | None = None) -> Annotations:
-    """Annotations of the nodes of a program, given the facts on where elements may be absent.
+    """All analyses of a program that a backend asks for; `absence` are the facts on absent elements.
 
-    `read` has the points of the results that somebody reads, by name; without it, all of all.
+    `read` has by result name the points that are used; without it all are.
 
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
@@ -450,8 +461,9 @@ def annotated(fencil: Fencil, absence: AbsenceAnalysis, read: Mapping[str, Dims]
     """
     roots = values(fencil.closures)
     # where elements may be absent a NaN may be left out of a sum
-    whole = not any(access.absent for access in absence.accesses.values())
+    present = not any(access.absent for access in absence.accesses.values())
     return Annotations(
         fencil, absence, finite_derivatives(fencil, read), towards_whole_numbers(roots),
-        loop_invariants(fencil, absence), unseen_extremes(fencil) if whole else frozenset(), stencil_reductions(fencil),
+        loop_invariants(fencil, absence), unseen_extremes(fencil) if present else frozenset(),
+        stencil_reductions(fencil),
     )  # fmt: skip

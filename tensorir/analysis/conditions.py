@@ -45,16 +45,20 @@ class ControlDependence:
         self._around += [frozenset()] * 2
         return frozenset([len(self._around) - 2])
 
-    def branch(self, condition: Expr, around: PlaceSet, first: bool) -> PlaceSet:
-        """The place of one branch of a choice that is needed in `around`."""
-        pair = self._branches.setdefault((id(condition), around), len(self._around))
-        if pair == len(self._around):
-            self._around += [around] * 2
-            self._conditions[pair] = condition
-        return frozenset([pair if first else pair + 1])
+    def branch(self, condition: Expr, enclosing: PlaceSet, is_first: bool) -> PlaceSet:
+        """The place of one branch of a choice that is needed in `enclosing`; choices with the same condition and places
+        share it.
+
+        A first branch has an even number, the second one the number after it.
+        """
+        place = self._branches.setdefault((id(condition), enclosing), len(self._around))
+        if place == len(self._around):
+            self._around += [enclosing] * 2
+            self._conditions[place] = condition
+        return frozenset([place if is_first else place + 1])
 
     def taken(self, place: int) -> tuple[PlaceSet, Expr, bool]:
-        """The place of the choice of a branch, its condition, and the truth value for which the branch is taken."""
+        """For the place of a branch: the places of its choice, the condition, and the truth value that takes it."""
         return self._around[place], self._conditions[place & ~1], not place & 1
 
     def always(self, places: PlaceSet) -> bool:
@@ -70,11 +74,13 @@ class ControlDependence:
         return places <= self.of[node] or self._encloses(self.of[node], places)
 
     def joined(self, needs: Iterable[PlaceSet]) -> PlaceSet:
-        """The places of all."""
-        first, *rest = needs
-        if not rest:
-            return first
-        places = set(first).union(*rest)
+        """The union of sets of places, in normal form: both branches of a choice are replaced by the choice's places,
+        and places inside of others are dropped.
+        """
+        first_set, *other_sets = needs
+        if not other_sets:
+            return first_set
+        places = set(first_set).union(*other_sets)
         stack = list(places)
         while stack:
             place = stack.pop()
@@ -85,7 +91,8 @@ class ControlDependence:
         return frozenset(p for p in places if not self._around[p] or not self._encloses(places, self._around[p]))
 
     def _encloses(self, outer: Container[int], inner: PlaceSet) -> bool:
-        seen = set(inner)
+        """True if every path from `inner` outwards reaches a place in `outer`."""
+        visited = set(inner)
         stack = list(inner)
         while stack:
             place = stack.pop()
@@ -93,16 +100,16 @@ class ControlDependence:
                 continue
             if not self._around[place]:
                 return False
-            stack += self._around[place] - seen
-            seen |= self._around[place]
+            stack += self._around[place] - visited
+            visited |= self._around[place]
         return True
 
 
-def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: bool = True) -> ControlDependence:
-    """Control dependence: where each node is needed, if those in `deciding`, by identity, evaluate one of their
-    branches.
+def control_dependence(roots: Sequence[Expr], choice_ids: Container[int], bodies: bool = True) -> ControlDependence:
+    """Control dependence: the places in which each node is needed, if every `if` in `choice_ids` (by identity)
+    evaluates one branch only.
 
-    Without `bodies` it is where the scope of the roots needs it, and not where functions do.
+    Without `bodies`, functions need nothing: only the scope of the roots is analysed.
 
     >>> from tensorir.ir.build import call, literal, var
     >>> from tensorir.ir.types import tensor
@@ -113,9 +120,9 @@ def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: 
     """
     dependence = ControlDependence()
     needs: defaultdict[int, set[PlaceSet]] = defaultdict(set)
-    top = dependence.scope()
+    top_scope = dependence.scope()
     for root in roots:
-        needs[id(root)].add(top)
+        needs[id(root)].add(top_scope)
     for node in reversed(list(postorder(*roots))):
         if isinstance(node, (Var, Literal)) or id(node) not in needs:
             continue
@@ -123,13 +130,13 @@ def control_dependence(roots: Sequence[Expr], deciding: Container[int], bodies: 
         match node:
             case Lambda(results=results):
                 if bodies:
-                    inside = dependence.scope()
+                    body_scope = dependence.scope()
                     for result in results:
-                        needs[id(result)].add(inside)
-            case Call(args=(condition, first, second)) if id(node) in deciding:
+                        needs[id(result)].add(body_scope)
+            case Call(args=(condition, then_value, else_value)) if id(node) in choice_ids:
                 needs[id(condition)].add(places)
-                needs[id(first)].add(dependence.branch(condition, places, True))
-                needs[id(second)].add(dependence.branch(condition, places, False))
+                needs[id(then_value)].add(dependence.branch(condition, places, True))
+                needs[id(else_value)].add(dependence.branch(condition, places, False))
             case _:
                 for child in node.children:
                     needs[id(child)].add(places)
@@ -186,7 +193,9 @@ class Settled:
 
 
 def choices(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = None) -> dict[int, Choice]:
-    """The choices that become conditionals, by the identity of each `if`; `settled` is what if-conversion made.
+    """The choices that become conditionals, by the identity of each `if`.
+
+    `facts` are those on absent elements; `settled` records what if-conversion has decided before.
 
     >>> from tensorir.analysis.absence import analyse_absence
     >>> from tensorir.text import parse
@@ -212,46 +221,52 @@ class Weighed:
 
 
 def weighed(fencil: Fencil, facts: AbsenceAnalysis, settled: Settled | None = None) -> list[Weighed]:
-    """All choices by one truth value, those that become conditionals first."""
+    """All choices by one scalar condition with their costs, those that become conditionals first.
+
+    Iterated: if some choice does not become a conditional, its branches are evaluated always, which changes the own
+    nodes of the others.
+    """
     roots = values(fencil.closures)
     if not any(_decides(n) for n in postorder(*roots)):
         return []
     uses = use_counts(*roots)
     stored = {id(r) for r in (*roots, *(r for n in postorder(*roots) if isinstance(n, Lambda) for r in n.results))}
-    groups = _in_order(_groups(fencil), roots)
+    grouped = _in_order(_groups(fencil), roots)
     settled = settled or Settled()
     counted: dict[int, int] = {}
-    left: list[Weighed] = []
+    unprofitable: list[Weighed] = []
     while True:
-        needs = control_dependence(roots, {id(m) for members in groups for m in members})
-        aside = _checked_aside(roots, needs, facts, settled.before)
+        needs = control_dependence(roots, {id(m) for members in grouped for m in members})
+        branch_checks = _checked_aside(roots, needs, facts, settled.before)
         conditionals: list[Weighed] = []
-        for members in groups:
-            apart = partial(_stays_in_branches, aside, needs, needs.of[id(members[0])])
-            alone = [_only_in([m.args[k] for m in members], uses, apart, settled.before) for k in (1, 2)]
-            nodes = [n for branch in alone for n in branch.values()]
+        for members in grouped:
+            stays_in_branch = partial(_stays_in_branches, branch_checks, needs, needs.of[id(members[0])])
+            own = [_only_in([m.args[k] for m in members], uses, stays_in_branch, settled.before) for k in (1, 2)]
+            nodes = [n for branch in own for n in branch.values()]
             # what is a result anyway is not fused with what follows
             elements = sum(m.tensor.dims.size for m in members if id(m) not in stored)
-            work, needed = sum(operations(n, counted) for n in nodes), max(WORTH, PER_ELEMENT * elements)
-            forced = any(id(m) in settled.guarded for m in members)
-            if work >= needed or forced or any(acts(n, facts) for n in nodes):
-                pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), alone, strict=True)]
+            work, threshold = sum(operations(n, counted) for n in nodes), max(WORTH, PER_ELEMENT * elements)
+            is_required = any(id(m) in settled.guarded for m in members)
+            if work >= threshold or is_required or any(acts(n, facts) for n in nodes):
+                pairs = [([m.args[k] for m in members], nodes) for k, nodes in zip((1, 2), own, strict=True)]
                 shared = {id(n): n for branches, nodes in pairs for n in _around(branches, nodes)}
                 masked = all(id(m) in settled.masked for m in members)
-                choice = Choice(members, tuple(shared.values()), (frozenset(alone[0]), frozenset(alone[1])), masked)
-                conditionals.append(Weighed(members, work, needed, choice))
+                choice = Choice(members, tuple(shared.values()), (frozenset(own[0]), frozenset(own[1])), masked)
+                conditionals.append(Weighed(members, work, threshold, choice))
             else:
-                left.append(Weighed(members, work, needed))
-        if len(conditionals) == len(groups):
-            return conditionals + left
+                unprofitable.append(Weighed(members, work, threshold))
+        if len(conditionals) == len(grouped):
+            return conditionals + unprofitable
         # the branches of the others are evaluated in any case
-        groups = [one.members for one in conditionals]
+        grouped = [conditional.members for conditional in conditionals]
 
 
 def _checked_aside(
     roots: Sequence[Expr], needs: ControlDependence, facts: AbsenceAnalysis, settled: Container[int]
 ) -> set[int]:
-    """Checks and reads that stand in branches only, with the nodes that need them: each branch has its own."""
+    """Nodes that check, or depend on a check, and are needed in branches only, by identity; each branch evaluates its
+    own copy.
+    """
     checking: set[int] = set()
     for node in postorder(*roots):
         if id(node) not in settled and (_checks(node, facts) or any(id(c) in checking for c in node.children)):
@@ -259,9 +274,11 @@ def _checked_aside(
     return {key for key in checking if not needs.certain(key)}
 
 
-def _stays_in_branches(aside: set[int], needs: ControlDependence, places: PlaceSet, node: Expr) -> bool:
-    """True if a choice in some places may not evaluate a node for both of its branches."""
-    return id(node) in aside and not needs.covers(id(node), places)
+def _stays_in_branches(branch_checks: set[int], needs: ControlDependence, places: PlaceSet, node: Expr) -> bool:
+    """True if a choice in `places` must not evaluate a node before itself, since the node checks and is not needed
+    there.
+    """
+    return id(node) in branch_checks and not needs.covers(id(node), places)
 
 
 def _decides(node: Expr) -> TypeGuard[Call]:
@@ -270,105 +287,108 @@ def _decides(node: Expr) -> TypeGuard[Call]:
 
 
 def _groups(fencil: Fencil) -> Iterator[tuple[Call, ...]]:
-    """Choices that may be made together: needed in the same places, by one condition, none in need of another."""
+    """The choices of a program in groups that may be decided together: same condition, needed in the same places,
+    independent of each other, no write to an operand and no print in between.
+    """
     roots = values(fencil.closures)
-    everything = list(postorder(*roots))
-    bodies = [n.results for n in everything if isinstance(n, Lambda)]
-    order = {id(n): k for k, n in enumerate(everything)}
-    scopes = [[n for n in scope(*tops) if _decides(n)] for tops in (roots, *bodies)]
+    all_nodes = list(postorder(*roots))
+    bodies = [n.results for n in all_nodes if isinstance(n, Lambda)]
+    order = {id(n): k for k, n in enumerate(all_nodes)}
+    scopes = [[n for n in scope(*scope_roots) if _decides(n)] for scope_roots in (roots, *bodies)]
     times = Counter(id(n) for inside in scopes for n in inside)
     printing = [
-        k for k, n in enumerate(everything) if isinstance(n, Call) and TABLE[n.op].effect and not TABLE[n.op].checks
+        k for k, n in enumerate(all_nodes) if isinstance(n, Call) and TABLE[n.op].effect and not TABLE[n.op].checks
     ]
-    needed = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in scope(root) if _decides(n)}
+    first_closure = {id(n): k for k, root in reversed(list(enumerate(roots))) for n in scope(root) if _decides(n)}
     # of two scopes, whose variables differ: each alone
     yield from ((node,) for node in {id(n): n for inside in scopes for n in inside}.values() if times[id(node)] > 1)
-    places = control_dependence(roots, {id(n) for n in everything if _decides(n)}).of
+    places = control_dependence(roots, {id(n) for n in all_nodes if _decides(n)}).of
     for inside in scopes:
         groups: dict[tuple[int, PlaceSet], list[list[Call]]] = {}
         for node in sorted((n for n in inside if times[id(n)] == 1), key=lambda n: order[id(n)]):
-            known = groups.setdefault((id(node.args[0]), places[id(node)]), [])
-            below = {id(n) for n in scope(*node.args[1:])} if known else set[int]()
-            begin = needed.get(id(node), 0)
-            for group in known:
-                written = {c.output for c in fencil.closures[needed.get(id(group[0]), 0) : begin]}
-                apart = below.isdisjoint(map(id, group)) and node.free.isdisjoint(written)
+            groups_alike = groups.setdefault((id(node.args[0]), places[id(node)]), [])
+            nodes_below = {id(n) for n in scope(*node.args[1:])} if groups_alike else set[int]()
+            first_use = first_closure.get(id(node), 0)
+            for group in groups_alike:
+                written = {c.output for c in fencil.closures[first_closure.get(id(group[0]), 0) : first_use]}
+                independent = nodes_below.isdisjoint(map(id, group)) and node.free.isdisjoint(written)
                 # what is decided later is decided with the first: lines that are printed between would come after
-                silent = bisect(printing, order[id(group[0])]) == bisect(printing, order[id(node)])
-                if apart and silent and len(group) < MOST:
+                same_prints = bisect(printing, order[id(group[0])]) == bisect(printing, order[id(node)])
+                if independent and same_prints and len(group) < MOST:
                     group.append(node)
                     break
             else:
-                known.append([node])
-        yield from (tuple(group) for several in groups.values() for group in several)
+                groups_alike.append([node])
+        yield from (tuple(group) for groups_alike_all in groups.values() for group in groups_alike_all)
 
 
 def _in_order(groups: Iterable[tuple[Call, ...]], roots: Sequence[Expr]) -> list[tuple[Call, ...]]:
-    """The groups with those taken apart that need another one that needs them: none could be the first."""
-    apart = list(groups)
-    inside = list(postorder(*roots))
+    """Splits groups that depend on each other in a cycle into single choices, so that an order of evaluation exists."""
+    split_groups = list(groups)
+    all_nodes = list(postorder(*roots))
     while True:
-        place = {id(m): id(members[0]) for members in apart for m in members}
-        below: dict[int, set[int]] = {}
-        for node in inside:
-            below.setdefault(place.get(id(node), id(node)), set()).update(
-                place.get(id(c), id(c)) for c in operands(node)
+        group_of = {id(m): id(members[0]) for members in split_groups for m in members}
+        operands_of: dict[int, set[int]] = {}
+        for node in all_nodes:
+            operands_of.setdefault(group_of.get(id(node), id(node)), set()).update(
+                group_of.get(id(c), id(c)) for c in operands(node)
             )
         try:
-            TopologicalSorter(below).prepare()
+            TopologicalSorter(operands_of).prepare()
         except CycleError as cycle:
-            split = next(members for members in apart if len(members) > 1 and id(members[0]) in cycle.args[1])
-            apart = [*(members for members in apart if members is not split), *((m,) for m in split)]
+            cyclic = next(members for members in split_groups if len(members) > 1 and id(members[0]) in cycle.args[1])
+            split_groups = [*(members for members in split_groups if members is not cyclic), *((m,) for m in cyclic)]
         else:
-            return apart
+            return split_groups
 
 
 def _only_in(
-    branches: Sequence[Expr], uses: dict[int, int], apart: Callable[[Expr], bool], settled: Container[int]
+    branches: Sequence[Expr], uses: dict[int, int], is_separate: Callable[[Expr], bool], settled: Container[int]
 ) -> dict[int, Expr]:
-    """The nodes that are read by the branches and by nothing else, or that each branch has apart from others."""
-    alone: dict[int, Expr] = {}
-    seen: dict[int, int] = {}
+    """The nodes that only the branches read (all uses were seen), or for which `is_separate` holds, by identity."""
+    own_nodes: dict[int, Expr] = {}
+    reads_seen: dict[int, int] = {}
     stack = list(branches)
     while stack:
         node = stack.pop()
         if id(node) in settled:
             continue
-        seen[id(node)] = seen.get(id(node), 0) + 1
-        if id(node) not in alone and (seen[id(node)] == uses[id(node)] or apart(node)):
-            alone[id(node)] = node
+        reads_seen[id(node)] = reads_seen.get(id(node), 0) + 1
+        if id(node) not in own_nodes and (reads_seen[id(node)] == uses[id(node)] or is_separate(node)):
+            own_nodes[id(node)] = node
             stack.extend(operands(node))
-    return alone
+    return own_nodes
 
 
-def _around(branches: Sequence[Expr], alone: dict[int, Expr]) -> list[Expr]:
-    """Reads of branches that are not their own."""
-    read = (*branches, *(child for node in alone.values() for child in operands(node)))
-    return list({id(node): node for node in read if id(node) not in alone}.values())
+def _around(branches: Sequence[Expr], own_nodes: dict[int, Expr]) -> list[Expr]:
+    """The inputs of branches: the nodes that they read and that are not their own."""
+    read = (*branches, *(child for node in own_nodes.values() for child in operands(node)))
+    return list({id(node): node for node in read if id(node) not in own_nodes}.values())
 
 
-def operations(node: Expr, known: dict[int, int] | None = None) -> int:
-    """About how many scalar operations a node takes by itself, with the functions that it applies.
+def operations(node: Expr, cache: dict[int, int] | None = None) -> int:
+    """The estimated number of scalar operations of a node by itself, including functions that it applies.
 
-    `known` holds what was found, by identity: loops in loops have their bodies in common.
+    `cache` keeps results by identity, since nested loops share bodies.
     """
     if not isinstance(node, (Call, Apply)):
         return 0
-    known = {} if known is None else known
-    if id(node) not in known:
-        known[id(node)] = _operations(node, known)
-    return known[id(node)]
+    cache = {} if cache is None else cache
+    if id(node) not in cache:
+        cache[id(node)] = _operations(node, cache)
+    return cache[id(node)]
 
 
-def _operations(node: Call | Apply, known: dict[int, int]) -> int:
+def _operations(node: Call | Apply, cache: dict[int, int]) -> int:
+    """`operations` of a node that is not cached: by kind of builtin; loops without limit count `WORTH` rounds."""
     operands_of_node = (node, *(c for c in node.children if not isinstance(c, (Lambda, Operator))))
     size = max(n.tensor.dims.size for n in operands_of_node)
     bodies = [n for f in node.children if isinstance(f, Lambda) for n in postorder(*f.results)]
     match node:
         case Apply():
-            return sum(operations(n, known) for n in bodies)
+            return sum(operations(n, cache) for n in bodies)
         case Call(op) if TABLE[op].control is Control.LOOP:
-            return (node.static.limit or WORTH) * sum(operations(n, known) for n in bodies)
+            return (node.static.limit or WORTH) * sum(operations(n, cache) for n in bodies)
         case Call(op) if TABLE[op].elementwise:
             return size * TABLE[op].cost
         case Call(op) if TABLE[op].indirect or TABLE[op].apart or TABLE[op].control is Control.FOLD:
@@ -379,16 +399,16 @@ def _operations(node: Call | Apply, known: dict[int, int]) -> int:
 
 
 def acts(node: Expr, facts: AbsenceAnalysis) -> bool:
-    """True if a node by itself, or the body of a function that it is or applies, checks or prints something."""
+    """True if a node, or a function that it is or applies, checks or prints."""
     bodies = (f.results for f in (node, *node.children) if isinstance(f, Lambda))
-    inside = (node, *postorder(*chain.from_iterable(bodies)))
-    return any(_checks(n, facts) or (isinstance(n, Call) and TABLE[n.op].effect) for n in inside)
+    affected = (node, *postorder(*chain.from_iterable(bodies)))
+    return any(_checks(n, facts) or (isinstance(n, Call) and TABLE[n.op].effect) for n in affected)
 
 
 def _checks(node: Expr, facts: AbsenceAnalysis) -> bool:
-    """True if a node by itself may find an error."""
+    """True if a node itself may raise an error: an assertion or an unproven index."""
     if not isinstance(node, Call):
         return False
     access = facts.accesses.get(id(node))
-    row = TABLE[node.op]
-    return (row.effect and row.checks) or (access is not None and not access.proven)
+    builtin = TABLE[node.op]
+    return (builtin.effect and builtin.checks) or (access is not None and not access.proven)

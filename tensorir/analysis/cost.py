@@ -85,7 +85,7 @@ def count(fencil: Fencil) -> Cost:
 
 @dataclass(slots=True)
 class _Counter:
-    """A rule of `evaluate` that counts; `times` is how often the body under evaluation runs."""
+    """Counts operations as `evaluate` visits nodes; `times` is the number of runs of the body under evaluation."""
 
     operations: int = 0
     transcendental: int = 0
@@ -93,12 +93,15 @@ class _Counter:
     blocks: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
 
     def __call__(self, node: Expr, args: Sequence[Any], apply: Applier[int]) -> int:
+        """Adds the operations of a node; functions are entered with `times` multiplied by their number of
+        applications.
+        """
         match node:
             case Operator(op) | Call(op) if TABLE[op].elementwise:
                 kind = node.type.result if isinstance(node, Operator) else node.tensor
-                here = self.times * kind.dims.size
-                self.operations += here
-                self.transcendental += here if TABLE[op].transcendental else 0
+                operations = self.times * kind.dims.size
+                self.operations += operations
+                self.transcendental += operations if TABLE[op].transcendental else 0
             case Call() if node.definition is not None:
                 apply(Bound(node.definition, {}), *args)
             case Call(op):
@@ -174,28 +177,30 @@ class Worth(Displayed):
 
 
 def work_of(root: Expr, stored: Mapping[int, str]) -> float:
-    """Operations per point of an expression, what is stored already not counted; a fold does its body's per level."""
-    total = 0.0
+    """Operations per point of an expression; nodes in `stored` are not counted, folds count their body once per
+    level.
+    """
+    operations = 0.0
     points = max(1, root.tensor.dims.size)
-    times: dict[int, int] = {id(root): 1}
+    uses_of: dict[int, int] = {id(root): 1}
     for node in reversed(list(postorder(root))):
-        often = times.get(id(node), 0)
-        if not often or (id(node) in stored and node is not root):
+        uses = uses_of.get(id(node), 0)
+        if not uses or (id(node) in stored and node is not root):
             continue
-        levels = often
+        child_uses = uses
         match node:
             case Call() if node.fold is not None:
-                levels = often * _levels(node)
+                child_uses = uses * _levels(node)
             case Call() if node.definition is not None:
-                total += often * work_of(node.definition.body, {}) * node.tensor.dims.size
+                operations += uses * work_of(node.definition.body, {}) * node.tensor.dims.size
             case Call(op):
-                total += often * node.tensor.dims.size * TABLE[op].cost
+                operations += uses * node.tensor.dims.size * TABLE[op].cost
             case _:
                 pass
         for child in node.children:
-            inner = levels if isinstance(child, Lambda) else often
-            times[id(child)] = max(times.get(id(child), 0), inner)
-    return total / points
+            inner = child_uses if isinstance(child, Lambda) else uses
+            uses_of[id(child)] = max(uses_of.get(id(child), 0), inner)
+    return operations / points
 
 
 PER_PASS = PER_BYTE / 2 * BEYOND
@@ -234,26 +239,29 @@ class Predicted:
 
 
 def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
-    """The cost of a fencil as it is emitted; `without` has the choices of a backend that are switched off."""
+    """The predicted cost of a fencil as the backend emits it, and its peak of temporaries.
+
+    `without` names the backend's choices that are switched off.
+    """
     model = _Model(without)
     in_place = in_place_updates(fencil) if "in_place_updates" not in without else frozenset[int]()
     last = {c.output: k for k, c in enumerate(fencil.closures)}
     for k, closure in enumerate(fencil.closures):
         if not _computes(closure.value) and last[closure.output] != k:
             continue  # what is read in its place
-        kind = closure.target
+        region_type = closure.target
         # what a later closure makes anew is stored, and so are the buffers that passes made
-        kept = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in in_place)
-        buffer = id(closure) if kept else 0
-        model.compute(closure.value, kind, buffer)
+        is_stored = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in in_place)
+        buffer = id(closure) if is_stored else 0
+        model.compute(closure.value, region_type, buffer)
         if buffer:
             model.steps[-1].bytes = bytes_of(closure.output.type)
-            cut = [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
-            if k not in in_place and len(cut) > 1:
-                model.steps[-1].inside = 2 * bytes_of(kind)  # the part, and the part between those beside it
+            cut_dims = [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
+            if k not in in_place and len(cut_dims) > 1:
+                model.steps[-1].inside = 2 * bytes_of(region_type)  # the part, and the part between those beside it
         model.held[closure.output] = buffer
         if closure.region is not None and k not in in_place:
-            model.pass_over(bytes_of(closure.output.type) - bytes_of(kind), 2)
+            model.pass_over(bytes_of(closure.output.type) - bytes_of(region_type), 2)
     return Predicted(model.operations, model.moved, model.peak())
 
 
@@ -274,42 +282,45 @@ class _Step:
 
 @dataclass(slots=True)
 class _Model:
+    """The cost model: simulates the loops that a backend emits, and adds up operations and weighted bytes."""
+
     without: Container[str]
     block: bool = False
-    """Whether what is stored stays in the memory of a block of columns."""
+    """True inside of `blocked`: buffers stay in the memory of a block of columns."""
     operations: float = 0.0
     moved: float = 0.0
     steps: list[_Step] = field(default_factory=list[_Step])
     steps_of: dict[int, int] = field(default_factory=dict[int, int])
-    """The step that made what is in memory, by identity."""
+    """The step that made a stored node, by the node's identity."""
     held: dict[Var, int] = field(default_factory=dict[Var, int])
-    """The buffers in which parameters are that closures before wrote."""
+    """The buffer of a parameter that an earlier closure wrote."""
     blocks: set[tuple[int, ...]] = field(default_factory=set[tuple[int, ...]])
-    """What runs block by block, by identity of the function and its operands: all results are computed at once."""
+    """The blocked calls already counted, by identity of function and operands: all results are computed at once."""
     plain: set[int] = field(default_factory=set[int])
-    """What is computed point by point and stored, by identity, since it is read at indices or by what stands apart."""
+    """Pointwise nodes that are stored, by identity, since they are read at indices or by a separate operation."""
 
-    def pass_over(self, size: float, times: float = 1.0, near: bool = False) -> None:
-        """Bytes that are written, or read, so many times."""
-        weight = IN_BLOCK if near else PER_PASS if size > CACHE else IN_CACHE
-        self.moved += weight * times * size
+    def pass_over(self, bytes: float, times: float = 1.0, near: bool = False) -> None:
+        """Adds the cost of `times` passes over an array; `near` if it stays in the cache of a block."""
+        weight = IN_BLOCK if near else PER_PASS if bytes > CACHE else IN_CACHE
+        self.moved += weight * times * bytes
 
     def peak(self) -> int:
-        """The most bytes of buffers that are needed at once."""
-        last = {b: k for k, step in enumerate(self.steps) for b in (step.makes, *step.reads)}
-        held: dict[int, int] = {}
-        most = 0
-        for k, step in enumerate(self.steps):
+        """The largest number of bytes of temporaries alive at once, from the last step that reads each buffer."""
+        last_use = {b: number for number, step in enumerate(self.steps) for b in (step.makes, *step.reads)}
+        live: dict[int, int] = {}
+        peak = 0
+        for number, step in enumerate(self.steps):
             if step.makes:
-                held[step.makes] = step.bytes
-            most = max(most, sum(held.values()) + step.inside)
-            held = {b: n for b, n in held.items() if last[b] > k}
-        return most
+                live[step.makes] = step.bytes
+            peak = max(peak, sum(live.values()) + step.inside)
+            live = {b: n for b, n in live.items() if last_use[b] > number}
+        return peak
 
-    def compute(self, root: Expr, into: TensorType, buffer: int = 0) -> None:
-        """The buffers in memory on the way to an expression, operands first, and the expression itself.
+    def compute(self, root: Expr, result_type: TensorType, buffer: int = 0) -> None:
+        """Counts an expression: its stored intermediates, operands first, then the loop that writes it with type
+        `result_type`.
 
-        `buffer` is its identity where it is a temporary.
+        `buffer` is the identity of the temporary that it is stored in, 0 for an output.
         """
         order = surface(root)
         for node in order:
@@ -320,31 +331,33 @@ class _Model:
                 assert isinstance(node, Call)
                 self._store(node)
                 self.steps_of[id(node)] = len(self.steps) - 1
-        if self._is_stored(root) and not self._across(root, into):
+        if self._is_stored(root) and not self._across(root, result_type):
             self.steps[self.steps_of[id(root)]].makes = buffer  # it is made where it is wanted
         else:
-            self._loop(root, into, buffer)
+            self._loop(root, result_type, buffer)
 
-    def _loop(self, root: Expr, into: TensorType, buffer: int) -> None:
-        """An expression computed in one loop, and written."""
+    def _loop(self, root: Expr, result_type: TensorType, buffer: int) -> None:
+        """Counts one fused loop that computes `root` and writes it; a node is computed once per offset at which it is
+        read.
+        """
         reads: set[int] = set()
         offsets: dict[int, set[Offset]] = {id(root): {()}}
         for node in reversed(self._fused(root)):
             read_at = offsets[id(node)]
             if self._is_leaf(node, root):
                 reads.add(id(node))
-                self._read(node, into)
+                self._read(node, result_type)
                 continue
             self._count(node, len(read_at))
             if isinstance(node, Var):
                 reads.add(self.held.get(node, 0))
                 self.pass_over(bytes_of(node.type))
             for child, moved in _operands(node):
-                known = offsets.setdefault(id(child), set())
-                for o in read_at:
-                    if len(known) < MOST:
-                        known.add(further(o, node) if moved else o)
-        size = bytes_of(into)
+                child_offsets = offsets.setdefault(id(child), set())
+                for offset in read_at:
+                    if len(child_offsets) < MOST:
+                        child_offsets.add(further(offset, node) if moved else offset)
+        size = bytes_of(result_type)
         self.pass_over(size, near=self.block and bool(buffer))
         self.steps.append(_Step(buffer, size, reads))
 
@@ -357,38 +370,42 @@ class _Model:
         return self._is_stored(node) and (node is not root or id(node) in self.steps_of)
 
     def _is_stored(self, node: Expr) -> bool:
+        """True if a node's result is in memory: stored by its builtin, a table read without the by-slot form, or in
+        `plain`.
+        """
         if not isinstance(node, Call):
             return False
         return (
             TABLE[node.op].stored or (_is_by_slot(node) and "reads_by_slot" in self.without) or id(node) in self.plain
         )
 
-    def _read(self, node: Expr, into: TensorType) -> None:
-        """The buffers in memory, read once; the states of a scan lie with its dim outermost."""
+    def _read(self, node: Expr, result_type: TensorType) -> None:
+        """Adds a read of a stored node, dearer if its axes are in another order than the loop's."""
         kind = node.type
         assert isinstance(kind, TensorType)
-        across = self._across(node, into) and not self.block
+        across = self._across(node, result_type) and not self.block
         self.pass_over(bytes_of(kind), ACROSS if across else 1.0, near=self.block)
 
     def _across(self, node: Expr, into: TensorType) -> bool:
         """True if something in memory is the states of a scan, and what is made of it has other axes outermost."""
         return isinstance(node, Call) and TABLE[node.op].states and into.dims.names[:1] != (node.static.dim,)
 
-    def _count(self, node: Expr, times: int) -> None:
+    def _count(self, node: Expr, offsets: int) -> None:
+        """Adds the operations of a node in a loop that computes it at so many offsets."""
         match node:
             case Call() if node.fold is not None:
                 levels = _levels(node)
-                self.operations += times * work_of_fold(node) * self._slowness(node)
+                self.operations += offsets * work_of_fold(node) * self._slowness(node)
                 if levels > 1 and "unrolled_folds" in self.without:
                     self.pass_over(2 * levels * bytes_of(node.tensor), near=self.block)
             case Call() if node.definition is not None:
-                self.operations += times * work_of(node.definition.body, {}) * node.tensor.dims.size
+                self.operations += offsets * work_of(node.definition.body, {}) * node.tensor.dims.size
             case Call(op) if TABLE[op].indirect:
-                self.operations += times * INDEXED * node.tensor.dims.size
+                self.operations += offsets * INDEXED * node.tensor.dims.size
             case Call(op):
-                self.operations += times * TABLE[op].cost * node.tensor.dims.size
+                self.operations += offsets * TABLE[op].cost * node.tensor.dims.size
             case Apply(Lambda(_, (body,)), _):
-                self.operations += times * work_of(body, {}) * body.tensor.dims.size
+                self.operations += offsets * work_of(body, {}) * body.tensor.dims.size
             case _:
                 pass
 
@@ -399,12 +416,16 @@ class _Model:
     # What has a result in memory
 
     def _store(self, node: Call) -> None:
+        """Counts an operation whose result is in memory, by cases: a materialised operand, a table read by slot, a
+        pointwise node, blocks, and library operations (scans, folds, sorts) with copies of operands whose layout does
+        not suit.
+        """
         match node:
-            case Call(op, (x,)) if TABLE[op].stored and TABLE[op].moves:
-                self._loop(x, x.tensor, id(node))
+            case Call(op, (operand,)) if TABLE[op].stored and TABLE[op].moves:
+                self._loop(operand, operand.tensor, id(node))
                 return
-            case Call(args=(table, x)) if _is_by_slot(node) and "reads_by_slot" in self.without:
-                self._loop(x, node.tensor, id(node))
+            case Call(args=(table, operand)) if _is_by_slot(node) and "reads_by_slot" in self.without:
+                self._loop(operand, node.tensor, id(node))
                 self.pass_over(bytes_of(table.tensor))
                 self.operations += INDEXED * node.tensor.dims.size
                 return
@@ -416,37 +437,40 @@ class _Model:
                 return
             case _:
                 pass
-        args = [a for a in node.args if isinstance(a.type, TensorType) and not isinstance(a, Literal)]
-        copied = self._copied(node, args)
-        inside = 0
-        for a in args:
-            size, plain = bytes_of(a.tensor), isinstance(a, Var)
+        args = [arg for arg in node.args if isinstance(arg.type, TensorType) and not isinstance(arg, Literal)]
+        copies = self._copied(node, args)
+        copy_bytes = 0
+        for arg in args:
+            size, is_parameter = bytes_of(arg.tensor), isinstance(arg, Var)
             # laid with the scanned dim outermost, levels are rows; where they lie, they are gathered from all rows
-            if a in copied and plain:
-                inside += size
+            if arg in copies and is_parameter:
+                copy_bytes += size
                 self.pass_over(size, 1.0 if self.block else 2 * ACROSS, near=self.block)
-            elif a in copied:
+            elif arg in copies:
                 self.pass_over(size, 0.0 if self.block else ACROSS - 1.0, near=self.block)
-            across = TABLE[node.op].states and "scans_outermost" in self.without and a not in self._states(args, node)
+            across = TABLE[node.op].states and "scans_outermost" in self.without and arg not in self._states(args, node)
             self.pass_over(size, ACROSS if across else 1.0, near=self.block)
         self.operations += self._work(node)
         self.pass_over(bytes_of(node.tensor), near=self.block)
-        reads = {id(a) for a in args if not isinstance(a, Var)}
-        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, inside))
+        reads = {id(arg) for arg in args if not isinstance(arg, Var)}
+        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, copy_bytes))
 
     def _copied(self, node: Call, args: Sequence[Expr]) -> list[Expr]:
-        """The operands of a scan that are laid with its dim outermost."""
+        """The operands of a scan that are transposed so that the scanned dim is outermost."""
         if not TABLE[node.op].states or "scans_outermost" in self.without:
             return []
         dim, states = node.static.dim, self._states(args, node)
         return [a for a in args if a not in states and dim in a.tensor.dims and a.tensor.dims.names[0] != dim]
 
     def _states(self, args: Sequence[Expr], node: Call) -> list[Expr]:
-        """The operands that are states of a scan of the same dim, and lie with it outermost."""
+        """The operands that are results of scans along the same dim, so that it is outermost already."""
         calls = (a for a in args if isinstance(a, Call) and TABLE[a.op].states)
         return [a for a in calls if a.static.dim == node.static.dim]
 
     def _work(self, node: Call) -> float:
+        """Operations of a stored builtin: rounds × body for folds and loops, products for contractions, n log n for
+        sorts.
+        """
         points = node.tensor.dims.size
         match TABLE[node.op].control or node.op:
             case Control.FOLD:
@@ -464,16 +488,19 @@ class _Model:
             case "argreduce":
                 return 2.0 * node.args[2].tensor.dims.size
             case _:
-                whole = max(a.tensor.dims.size for a in node.args)
-                return whole * math.log2(max(2, whole if node.op == "sort" else points))
+                most_points = max(a.tensor.dims.size for a in node.args)
+                return most_points * math.log2(max(2, most_points if node.op == "sort" else points))
 
-    def _blocked(self, node: Call, f: Lambda, args: Sequence[Expr], size: int, names: Sequence[str]) -> None:
-        key = id(f), *map(id, args)
+    def _blocked(self, node: Call, f: Lambda, args: Sequence[Expr], block_size: int, names: Sequence[str]) -> None:
+        """Counts a call of `blocked`: once for all its results, with a model whose buffers are near; operands and
+        results go through memory. `block_size` is the points of a block along the dims `names`.
+        """
+        call_id = id(f), *map(id, args)
         self.pass_over(bytes_of(node.tensor))
-        if key in self.blocks:
+        if call_id in self.blocks:
             self.steps.append(_Step(id(node), bytes_of(node.tensor)))
             return
-        self.blocks.add(key)
+        self.blocks.add(call_id)
         inner = _Model(self.without, block=True)
         for result in f.results:
             inner.compute(result, result.tensor, id(f))
@@ -484,14 +511,16 @@ class _Model:
         self.operations += inner.operations
         self.moved += inner.moved
         reads = {id(a) for a in args if not isinstance(a, Var)}
-        self.steps.append(_Step(id(node), bytes_of(node.tensor), reads, round(inner.peak() * size / max(1, columns))))
+        self.steps.append(
+            _Step(id(node), bytes_of(node.tensor), reads, round(inner.peak() * block_size / max(1, columns)))
+        )
 
 
 def _operands(node: Expr) -> list[tuple[Expr, bool]]:
-    """The operands of a node, functions left out, and if the node moves them."""
+    """The operands of a node without functions, each with True if the node reads it at other points."""
     if isinstance(node, Call):
-        moved = TABLE[node.op].moved
-        places = range(len(node.args))[moved] if moved is not None else ()
+        moved_slice = TABLE[node.op].moved
+        places = range(len(node.args))[moved_slice] if moved_slice is not None else ()
         return [(a, k in places) for k, a in enumerate(node.args) if not isinstance(a, (Lambda, Operator))]
     return [(a, False) for a in node.args] if isinstance(node, Apply) else []
 
@@ -562,7 +591,10 @@ class Weighed:
 
 
 def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 1.0) -> Iterator[Weighed]:
-    """Each expression that is read at several offsets; work is counted up to `beyond` times what makes it stored."""
+    """Weighs each expression that is read at several offsets, yielding a `Weighed` for each.
+
+    Work is counted up to `beyond` times the threshold; nodes found worth storing cost nothing to their later readers.
+    """
     stored: dict[int, Call] = {}
     scopes: list[Expr] = list(values(fencil.closures))
     while scopes:
@@ -580,10 +612,10 @@ def weighed(fencil: Fencil, min_per_byte: float = MIN_PER_BYTE, beyond: float = 
             if uses > 1 and (_computes_again(node) or joined):
                 needed = _needed(uses, node.tensor, min_per_byte)
                 work = _work(node, beyond * needed, stored) if not joined else 0.0 if math.isinf(needed) else needed
-                one = Weighed(node, uses, work, needed, joined)
-                if one.stored:
+                weight = Weighed(node, uses, work, needed, joined)
+                if weight.stored:
                     stored[id(node)] = node
-                yield one
+                yield weight
 
 
 def _computes_again(node: Call) -> bool:
@@ -592,37 +624,37 @@ def _computes_again(node: Call) -> bool:
 
 
 def _needed(uses: int, kind: TensorType, min_per_byte: float) -> float:
-    """The operations per point from which on a buffer is worth its bytes.
+    """The operations per point from which on a buffer pays for its bytes, given the number of offsets.
 
-    An operation on 4 bytes takes half as long as one on 8: every element counts as 8 bytes.
+    Elements count as 8 bytes each, since an operation on 4 bytes also takes half as long.
     """
     one = Worth("", uses, 1.0, TensorType(FLOAT64, Dims()))
     return min_per_byte * (BEYOND if bytes_of(kind) > CACHE else 1.0) * one.added / max(1, uses - 1)
 
 
-def _work(root: Expr, enough: float, stored: Mapping[int, Expr]) -> float:
-    """Operations per point of an expression, counted no further than to `enough`; what is stored is not counted."""
-    total, points = 0.0, max(1, root.tensor.dims.size)
+def _work(root: Expr, limit: float, stored: Mapping[int, Expr]) -> float:
+    """Operations per point of an expression, counted up to `limit`; nodes in `stored` are not counted."""
+    operations, points = 0.0, max(1, root.tensor.dims.size)
     seen: set[int] = set()
     stack: list[Expr] = [root]
-    while stack and total < enough:
+    while stack and operations < limit:
         node = stack.pop()
         if id(node) in seen or (id(node) in stored and node is not root):
             continue
         seen.add(id(node))
         match node:
             case Call(_, (_, init, *args)) if node.fold is not None and not node.fold.row.states:
-                total += _levels(node) * node.tensor.dims.size / points
+                operations += _levels(node) * node.tensor.dims.size / points
                 stack += [init, *args]
             case Call(_, args) if node.definition is not None:
                 stack += [node.definition.body, *args]
             case Call(op) if TABLE[op].stored and TABLE[op].control is not Control.BLOCKS:
                 continue
             case Call(op, args):
-                total += TABLE[op].cost * node.tensor.dims.size / points
+                operations += TABLE[op].cost * node.tensor.dims.size / points
                 stack += args
             case Apply(Lambda(_, (body,)), args):
                 stack += [body, *args]
             case _:
                 pass
-    return total
+    return operations

@@ -53,27 +53,27 @@ class Domains:
         return self.variables.get(variable, IntegerSet(variable.type.dims.names))
 
     def of(self, node: Expr) -> IntegerSet:
-        """The points of an expression of `fencil` that are needed."""
+        """The needed points of a node of `fencil`."""
         return self.nodes.get(id(node), IntegerSet(node.tensor.dims.names))
 
 
 def domains(
     program: Any, out: Mapping[Any, Any] | None = None, *, boxes: bool = False, stays: Mapping[str, Dims] | None = None
 ) -> Domains:
-    """Needed points of all that a program reads.
+    """The needed points of all parameters and nodes of a program, by a backward pass over its closures.
 
-    Without `out` it is what a run reads: every closure stores all of its output. With `out`, intervals by dim (or by
-    output and dim), it is what those points of the results need, and of buffers that passes made what is read. With
-    `boxes` every set is replaced by its hull, and by more where the form of an operation asks for it: what a program
-    on smaller buffers needs; a closure that stores anything stores all that `stays` of its output.
+    Without `out` every closure stores all of its output. With `out` (intervals by dim, or by output and dim) only those
+    points of the results are needed. With `boxes` every set becomes its hull, or more where a builtin cannot be cut:
+    the intervals of a program on smaller buffers; then a closure that stores any point stores all that `stays` of its
+    output.
     """
     bound = BoundProgram.of(program)
     fencil = bound.program
     if not isinstance(fencil, Fencil):
         raise refuse("B09", f"'{bound.name}' has sizes that are not known yet.", "bind them: f.bind(n=10).")
     closures = with_values(fencil.closures, inlined(values(fencil.closures)))
-    flat = Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers)
-    reads = Reads(flat, bound, boxes)
+    inlined_program = Fencil(fencil.name, fencil.params, closures, fencil.span, fencil.buffers)
+    reads = Reads(inlined_program, bound, boxes)
     need = {p: IntegerSet(p.type.dims.names) for p in fencil.params}
     if out is not None:
         need.update({p: IntegerSet.box(dims) for p, dims in asked(fencil, out).items()})
@@ -90,29 +90,32 @@ def domains(
         for variable, points in reads.of_closure(closure.value, wanted).items():
             need[variable] |= points
     params, unknown = {p.name: need[p] for p in fencil.params}, tuple(reads.unknown.values())
-    return Domains(flat, params, written, tuple(stored[::-1]), reads.nodes, reads.variables, unknown)
+    return Domains(inlined_program, params, written, tuple(stored[::-1]), reads.nodes, reads.variables, unknown)
 
 
 def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
-    """The part of each output that is asked for; raises for what no output has."""
+    """The requested part of each output, from intervals by dim or by output and dim.
+
+    Raises A15 for a name that no output has, A16 for an interval that is not inside of the output's.
+    """
     names = {p.name for p in fencil.outputs}
     dims = [d for p in fencil.results for d in p.type.dims]
     for key in map(str, out):
         if key not in names and key not in dims:
             raise refuse("A15", f"no output has a dim {key}.", did_you_mean(key, [*dims, *names]))
-    parts: dict[Var, Dims] = {}
+    part_of: dict[Var, Dims] = {}
     for p in fencil.results:
         intervals = {str(k): v for k, v in out.items() if str(k) not in names}
-        inner: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
-        intervals |= {str(k): v for k, v in inner.items()}
+        own_intervals: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
+        intervals |= {str(k): v for k, v in own_intervals.items()}
         part = p.type.dims
         for dim, interval in Dims.of(intervals).items:
-            have = part.get(dim)
-            if have is None:
+            whole = part.get(dim)
+            if whole is None:
                 continue
-            if not have.covers(interval):
-                message = f"{dim}{interval} is not inside of {dim}{have}, all of '{p.name}'."
-                raise refuse("A16", message, f"ask for a part of {dim}{have}.")
+            if not whole.covers(interval):
+                message = f"{dim}{interval} is not inside of {dim}{whole}, all of '{p.name}'."
+                raise refuse("A16", message, f"ask for a part of {dim}{whole}.")
             part = part.with_interval(dim, interval)
-        parts[p] = part
-    return parts
+        part_of[p] = part
+    return part_of

@@ -29,7 +29,8 @@ MOST = 16
 
 
 def unseen_extremes(fencil: Fencil) -> frozenset[int]:
-    """The folds by max or min, by identity, that may come to anything in rows that hold a NaN.
+    """The folds by max or min, by identity, whose value does not matter in rows that hold a NaN, because all results
+    are NaN there with any value (as in a softmax).
 
     >>> from tensorir.text import parse
     >>> text = '''f(y: tensor<float32, I[0:3], J[0:64]>, x: tensor<float32, I[0:3], J[0:64]>) {
@@ -46,27 +47,29 @@ def unseen_extremes(fencil: Fencil) -> frozenset[int]:
 
 
 def _source(e: Call) -> Expr | None:
-    """The operand of an extreme that drops NaN, on the dims of its rows and one more; None of other nodes."""
+    """The tensor x of `reduce(max, ..)(if isnan(x) then c else x)`, whose dims are those of the result and the folded
+    one; None for other nodes.
+    """
     match e:
-        case Call("reduce", (Operator("max" | "min"), _, Call("if", (Call("isnan", (x,)), instead, y)) as chosen)) if (
-            x == y and literal_of(instead) is not None and x.tensor.dims.items == chosen.tensor.dims.items
-        ):
+        case Call(
+            "reduce", (Operator("max" | "min"), _, Call("if", (Call("isnan", (x,)), replacement, y)) as chosen)
+        ) if x == y and literal_of(replacement) is not None and x.tensor.dims.items == chosen.tensor.dims.items:
             return x if {*e.tensor.dims.names, e.static.dim} == set(x.tensor.dims.names) else None
         case _:
             return None
 
 
 def takes_nan_along(op: str, operand: int) -> bool:
-    """True if an elementwise operation on floats gives NaN wherever one of its operands is NaN.
+    """True if an elementwise float operation gives NaN wherever its operand number `operand` is NaN.
 
     >>> takes_nan_along("exp", 0), takes_nan_along("divides", 1), takes_nan_along("max", 0)
     (True, True, False)
     """
-    row = TABLE[op]
-    if not row.elementwise or row.chooses:
+    builtin = TABLE[op]
+    if not builtin.elementwise or builtin.chooses:
         return False
-    alone = len(row.form[0]) == 1 and row.slope != "zero"
-    return alone or op in ("cast", "divides") or any(operand in group for group in row.linear)
+    is_unary = len(builtin.form[0]) == 1 and builtin.slope != "zero"
+    return is_unary or op in ("cast", "divides") or any(operand in group for group in builtin.linear)
 
 
 EVERYWHERE = ""
@@ -74,14 +77,14 @@ EVERYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """Facts of a value in a row that holds a NaN."""
+    """The abstract value of an expression in a row that holds a NaN."""
 
     differs: bool = False
-    """Whether it may be another one if the extreme is."""
+    """True if the value may depend on the extreme."""
     nan: str | None = None
-    """Whether it is NaN: everywhere in the row, somewhere along a dim, or not that anybody knows."""
+    """EVERYWHERE: NaN in the whole row; a dim: NaN at some point along it; None: not known."""
     rows: tuple[str, ...] = ()
-    """The dims that tell the rows, in the order of those of the extreme."""
+    """The dims that number the rows, in the order of the extreme's dims."""
 
 
 SAME = _Facts()
@@ -92,13 +95,14 @@ class _Unproven(Exception):
 
 
 def _is_unseen(extreme: Call, fencil: Fencil) -> bool:
-    x = _source(extreme)
-    assert x is not None
-    around = {id(extreme)}
+    """True if the proof succeeds that no result depends on the extreme in rows with a NaN."""
+    source = _source(extreme)
+    assert source is not None
+    dependents = {id(extreme)}
     for e in postorder(*values(fencil.closures)):
-        if not around.isdisjoint(map(id, e.children)):
-            around.add(id(e))
-    proof = _Proof(extreme, x, extreme.static.dim, extreme.tensor.dims.names, around)
+        if not dependents.isdisjoint(map(id, e.children)):
+            dependents.add(id(e))
+    proof = _Proof(extreme, source, extreme.static.dim, extreme.tensor.dims.names, dependents)
     try:
         return not any(v.differs for v in proof.all(values(fencil.closures), {}, True))
     except _Unproven:
@@ -107,30 +111,39 @@ def _is_unseen(extreme: Call, fencil: Fencil) -> bool:
 
 @dataclass(slots=True)
 class _Proof:
+    """Abstract interpretation in a row with a NaN: `extreme` folds `x` along `dim`; `row` are its other dims. Raises
+    `_Unproven` where nothing can be shown.
+    """
+
     extreme: Call
     x: Expr
     dim: str
     row: tuple[str, ...]
     around: set[int]
-    """The nodes that contain the extreme."""
+    """The nodes that depend on the extreme, by identity."""
     within: bool = False
-    """Whether this is a loop's body."""
+    """True in the body of a loop."""
     loops: dict[tuple[int, ...], list[_Facts]] = field(default_factory=dict[tuple[int, ...], list[_Facts]])
 
-    def all(self, roots: Sequence[Expr], env: Mapping[Var, _Facts], here: bool) -> list[_Facts]:
-        """Facts of expressions; `here` says that the NaN is in this round, and not in one before."""
+    def all(self, roots: Sequence[Expr], env: Mapping[Var, _Facts], nan_in_this_round: bool) -> list[_Facts]:
+        """Facts of expressions; the NaN in x is assumed if `nan_in_this_round`, otherwise a loop met it in an earlier
+        round.
+        """
         facts: dict[int, _Facts] = {}
         for e in _outside_of_functions(roots):
-            known = self._node_facts(e, env, facts)
-            if here and (e is self.x or (isinstance(e, Var) and e == self.x)):
-                if known.differs and known.rows != self.row:
+            value = self._node_facts(e, env, facts)
+            if nan_in_this_round and (e is self.x or (isinstance(e, Var) and e == self.x)):
+                if value.differs and value.rows != self.row:
                     raise _Unproven
-                known = replace(known, nan=self.dim, rows=self.row)
+                value = replace(value, nan=self.dim, rows=self.row)
             # what is NaN in both programs is the same in both
-            facts[id(e)] = replace(known, differs=False) if known.nan == EVERYWHERE else known
+            facts[id(e)] = replace(value, differs=False) if value.nan == EVERYWHERE else value
         return [facts[id(e)] for e in roots]
 
     def _node_facts(self, e: Expr, env: Mapping[Var, _Facts], facts: Mapping[int, _Facts]) -> _Facts:
+        """Facts of one node from those of its operands; raises `_Unproven` if a dependent operand goes into an unknown
+        builtin.
+        """
         if e is self.extreme:
             return _Facts(True, None, self.row)
         if isinstance(e, Var):
@@ -141,36 +154,37 @@ class _Proof:
         match e:
             case Call(op) if TABLE[op].control is Control.LOOP and id(e.args[1]) in self.around:
                 return self._loop(e, args)
-            case Call(op, (Operator(by), _, *xs)) if TABLE[op].skips:
-                v, dims = self._alone(args), (e.static.dim,)
-                if TABLE[by].linear and all(map(_is_float, xs)):
-                    return _summed(v, dims)
-                return _summed(replace(v, nan=None), dims) if v.differs else SAME
+            case Call(op, (Operator(inner_op), _, *operands_of_fold)) if TABLE[op].skips:
+                facts_of_operand, dims = self._alone(args), (e.static.dim,)
+                if TABLE[inner_op].linear and all(map(_is_float, operands_of_fold)):
+                    return _summed(facts_of_operand, dims)
+                return _summed(replace(facts_of_operand, nan=None), dims) if facts_of_operand.differs else SAME
             case Call("contract", operands) if e.static.element.is_float:
                 return _summed(_met(e, args, [_is_float(a) for a in operands]), e.static.dims)
             case Call(op, (x,)) if TABLE[op].relocates:
                 return _relocated(e, x, args[0])
             case Call(op) if TABLE[op].elementwise:
-                strict = [
-                    takes_nan_along(op, k) and _is_float(a) and _is_float(e) and _covers(e, a, v)
-                    for k, (a, v) in enumerate(zip(e.args, args, strict=True))
+                passes_nan = [
+                    takes_nan_along(op, k) and _is_float(a) and _is_float(e) and _covers(e, a, facts_of_operand)
+                    for k, (a, facts_of_operand) in enumerate(zip(e.args, args, strict=True))
                 ]
-                return _met(e, args, strict)
+                return _met(e, args, passes_nan)
             case _:
-                if any(v.differs for v in args):
+                if any(facts_of_operand.differs for facts_of_operand in args):
                     raise _Unproven
                 return SAME
 
     def _alone(self, args: Sequence[_Facts]) -> _Facts:
-        """Facts of the one operand of a fold."""
-        _, init, *rest = args
-        if len(rest) != 1 or init.differs:
+        """Facts of the only operand of a fold whose start does not depend on the extreme."""
+        _, init, *operands = args
+        if len(operands) != 1 or init.differs:
             raise _Unproven
-        return rest[0]
+        return operands[0]
 
     # Loops
 
     def _loop(self, e: Call, args: Sequence[_Facts]) -> _Facts:
+        """Facts of one carry of a loop, cached; loops within loops, and dependent initial values, are unproven."""
         condition, step, *starts = e.args
         if self.within or any(id(a) in self.around for a in starts) or any(v.differs for v in args[2:]):
             raise _Unproven
@@ -178,33 +192,37 @@ class _Proof:
         key = tuple(map(id, e.args))
         if key not in self.loops:
             self.loops[key] = self._carried(condition, step)
-        which: int = e.static.carried
-        return self.loops[key][which]
+        position: int = e.static.carried
+        return self.loops[key][position]
 
     def _carried(self, condition: Lambda, step: Lambda) -> list[_Facts]:
-        """Facts of the carry of a loop, in a row that has held a NaN: as much as rounds keep."""
-        nan, open = _Facts(False, EVERYWHERE, self.row), _Facts(True, None, self.row)
+        """Facts of the carries after any number of rounds, as a fixed point: unaffected, NaN in the whole row, or
+        dependent.
+
+        Each round is analysed with the NaN in it (and nothing affected before), and after it.
+        """
+        poisoned, unknown = _Facts(False, EVERYWHERE, self.row), _Facts(True, None, self.row)
         states = [SAME] * len(step.results)
         inner = replace(self, within=True)
         while True:
-            after = list(states)
+            states_after = list(states)
             for here in (False, True):
                 # before the round with the NaN nothing differs
-                known = [SAME] * len(states) if here else states
-                env = dict(zip(step.params[1:], known, strict=True))
-                for k, v in enumerate(inner.all(step.results, env, here)):
-                    if v.differs and v.rows != self.row:
+                before = [SAME] * len(states) if here else states
+                env = dict(zip(step.params[1:], before, strict=True))
+                for position, fact in enumerate(inner.all(step.results, env, here)):
+                    if fact.differs and fact.rows != self.row:
                         raise _Unproven
-                    if states[k] == SAME and v.differs:
-                        after[k] = nan
-                    elif states[k] == nan and not (v.nan == EVERYWHERE and v.rows == self.row):
-                        after[k] = open
-                outer = dict(zip(condition.params[1:], known, strict=True))
-                if any(v.differs for v in inner.all(condition.results, outer, here)):
+                    if states[position] == SAME and fact.differs:
+                        states_after[position] = poisoned
+                    elif states[position] == poisoned and not (fact.nan == EVERYWHERE and fact.rows == self.row):
+                        states_after[position] = unknown
+                outer = dict(zip(condition.params[1:], before, strict=True))
+                if any(fact.differs for fact in inner.all(condition.results, outer, here)):
                     raise _Unproven
-            if after == states:
+            if states_after == states:
                 return states
-            states = after
+            states = states_after
 
 
 def _outside_of_functions(roots: Iterable[Expr]) -> Iterator[Expr]:
@@ -216,48 +234,51 @@ def _is_float(e: Expr) -> bool:
     return isinstance(e.type, TensorType) and all(s.is_float for s in e.type.leaves)
 
 
-def _covers(e: Expr, a: Expr, v: _Facts) -> bool:
-    """True if a result goes as far as an operand along the dim in which that is NaN somewhere."""
-    return not v.nan or e.tensor.dims[v.nan] == a.tensor.dims[v.nan]
+def _covers(e: Expr, operand: Expr, fact: _Facts) -> bool:
+    """True if a result has the operand's interval along the dim in which the operand is NaN somewhere."""
+    return not fact.nan or e.tensor.dims[fact.nan] == operand.tensor.dims[fact.nan]
 
 
-def _met(e: Call, args: Sequence[_Facts], strict: Sequence[bool]) -> _Facts:
-    """Facts of an elementwise operation, of which some operands pass their NaN on."""
-    differs = any(v.differs for v in args)
-    rows = {v.rows for v in args if v.differs or v.nan is not None}
+def _met(e: Call, args: Sequence[_Facts], passes_nan: Sequence[bool]) -> _Facts:
+    """Facts of an elementwise operation; `passes_nan` has for each operand if its NaN makes the result NaN.
+
+    Raises `_Unproven` if dependent operands number their rows by different dims.
+    """
+    differs = any(fact.differs for fact in args)
+    rows = {fact.rows for fact in args if fact.differs or fact.nan is not None}
     if len(rows) > 1:
         if differs:
             raise _Unproven
         return SAME
     if not rows:
         return SAME
-    nans = [v.nan for v, s in zip(args, strict, strict=True) if s and v.nan is not None]
+    nans = [fact.nan for fact, passes in zip(args, passes_nan, strict=True) if passes and fact.nan is not None]
     nan = EVERYWHERE if EVERYWHERE in nans else nans[0] if nans else None
     if e.op == "if" and args[1].nan == args[2].nan == EVERYWHERE:
         nan = EVERYWHERE
     return _Facts(differs, nan, rows.pop()) if differs or nan is not None else SAME
 
 
-def _summed(v: _Facts, dims: Sequence[str]) -> _Facts:
-    """Facts of a fold over dims: a sum with a NaN in it is NaN."""
-    if not v.differs and v.nan is None:
+def _summed(fact: _Facts, dims: Sequence[str]) -> _Facts:
+    """Facts of a sum over dims: NaN in the whole row if the operand has a NaN along one of them."""
+    if not fact.differs and fact.nan is None:
         return SAME
-    if not set(dims).isdisjoint(v.rows):
-        if v.differs:
+    if not set(dims).isdisjoint(fact.rows):
+        if fact.differs:
             raise _Unproven
         return SAME
-    return replace(v, nan=EVERYWHERE) if v.nan in dims else v
+    return replace(fact, nan=EVERYWHERE) if fact.nan in dims else fact
 
 
-def _relocated(e: Call, x: Expr, v: _Facts) -> _Facts:
-    """Facts of the elements of an operand elsewhere, of which some dims are others."""
+def _relocated(e: Call, x: Expr, fact: _Facts) -> _Facts:
+    """Facts of an operand read at other positions, whose dims may be renamed or read at computed coordinates."""
     (access,) = e.accesses or (None,)
     assert access is not None
-    names = {d: access.renamed.get(d, "" if d in access.at else d) for d in x.tensor.dims}
-    if any(not names.get(d, d) for d in v.rows):
-        if v.differs:
+    new_dims = {d: access.renamed.get(d, "" if d in access.at else d) for d in x.tensor.dims}
+    if any(not new_dims.get(d, d) for d in fact.rows):
+        if fact.differs:
             raise _Unproven
         return SAME
-    nan = names[v.nan] if v.nan else v.nan
-    kept = not v.nan or (bool(nan) and e.tensor.dims[nan or ""] == x.tensor.dims[v.nan])
-    return replace(v, nan=nan if kept else None, rows=tuple(names.get(d, d) for d in v.rows))
+    nan = new_dims[fact.nan] if fact.nan else fact.nan
+    keeps_nan = not fact.nan or (bool(nan) and e.tensor.dims[nan or ""] == x.tensor.dims[fact.nan])
+    return replace(fact, nan=nan if keeps_nan else None, rows=tuple(new_dims.get(d, d) for d in fact.rows))

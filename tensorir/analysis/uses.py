@@ -31,21 +31,23 @@ Offset = tuple[tuple[str, str], ...]
 
 
 def surface(*roots: Expr) -> list[Expr]:
-    """The nodes that no function is around, operands first."""
+    """The nodes of the roots outside of functions' bodies, operands first; functions themselves are left out."""
     order = nodes.postorder(roots, lambda node: [c for c in node.children if not isinstance(c, Lambda)])
     return [node for node in order if not isinstance(node, Lambda)]
 
 
 def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offset]]]:
-    """Of each expression, who reads it, and through which shifts: moves hand their reads on to what they move."""
+    """For each expression its readers, and the offset at which each reads it; shifts and other moves are not readers,
+    but pass their readers on to their operand with a further offset. At most `MOST` readers are recorded.
+    """
     readers: dict[Expr, set[tuple[Expr, Offset]]] = {}
     for node in reversed(order):
         moves = isinstance(node, Call) and TABLE[node.op].moved == LAST
-        for k, child in enumerate(node.children):
+        for position, child in enumerate(node.children):
             if isinstance(child, Lambda):
                 continue
             offsets = readers.setdefault(child, set())
-            if not moves or (len(node.children) == 2 and k == 0):
+            if not moves or (len(node.children) == 2 and position == 0):
                 offsets.add((node, ()))
                 continue
             for reader, offset in readers.get(node, set()):
@@ -55,25 +57,27 @@ def reads(root: Expr, order: Sequence[Expr]) -> dict[Expr, set[tuple[Expr, Offse
 
 
 def further(offset: Offset, node: Expr) -> Offset:
-    """An offset at which a node is read, as one of what the node moves."""
+    """The offset extended by the move of a node: distances along a dim are added, other moves (tables, indices)
+    appended.
+    """
     assert isinstance(node, Call)
     (*_, access) = node.accesses or (None,)
     if access is None or access.entries or any(isinstance(a, Affine) and a.is_number for a in access.at.values()):
         return (*offset, (node.op, f"{getattr(node.args[0], 'name', '')} {tuple(node.static)}"))
     if not access.at:
         return offset
-    total = {d: int(o) for d, o in offset if o.lstrip("-").isdecimal()}
+    sums = {d: int(step) for d, step in offset if step.lstrip("-").isdecimal()}
     for dim in access.at:
-        total[dim] = total.get(dim, 0) + (access.offset(dim) or 0)
-    rest = [(d, o) for d, o in offset if not o.lstrip("-").isdecimal()]
-    return tuple(sorted([(d, str(o)) for d, o in total.items() if o] + rest))
+        sums[dim] = sums.get(dim, 0) + (access.offset(dim) or 0)
+    other_steps = [(d, step) for d, step in offset if not step.lstrip("-").isdecimal()]
+    return tuple(sorted([(d, str(step)) for d, step in sums.items() if step] + other_steps))
 
 
 def independent(node: Expr, dims: Dims) -> bool:
-    """True if a node, not what it is computed of, computes each point along dims from operands at that point alone.
+    """True if a node (not its operands) computes each point along `dims` from its operands at that point alone.
 
-    Such an expression may be computed for some points at a time, wherever they stand: for a block of points it is the
-    same one on another interval.
+    Such a node can be computed for a block of points at a time. It, its operands, and the parameters and results of
+    their functions must have each dim on the given interval, or not at all.
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(y: tensor<float, I[0:8], K[1:5]>, x: tensor<float, I[0:8], K[0:5]>) {
@@ -81,8 +85,6 @@ def independent(node: Expr, dims: Dims) -> bool:
     >>> value = f.closures[0].value
     >>> [independent(value, Dims(((d, value.tensor.dims[d]),))) for d in ("I", "K")]
     [True, False]
-
-    The node, its operands, and what functions among these take and give have each dim on that interval, or lack it.
     """
     match node:
         case Literal() | Var() | Lambda() | Operator():
@@ -100,14 +102,14 @@ def independent(node: Expr, dims: Dims) -> bool:
 
 
 def literal_of(e: Expr) -> Any:
-    """The number that an expression is at all of its points, None where that is not plain."""
+    """The literal that an expression is at every point, through broadcasts and other moves; None if it is none."""
     while isinstance(e, Call) and TABLE[e.op].relocates and len(e.args) == 1:
         e = e.args[0]
     return e.value if isinstance(e, Literal) else None
 
 
 def names_in(static: Any) -> set[str]:
-    """The names that static parameters hold, those of dims among them.
+    """All strings in static parameters, among them the names of dims.
 
     >>> sorted(names_in(("I", 3, Dims.of(J=(0, 4)))))
     ['I', 'J']
@@ -124,17 +126,19 @@ def names_in(static: Any) -> set[str]:
 
 
 def same_intervals(node: Expr, dims: Dims) -> bool:
-    """True if a node, its operands, and what functions take and give have each dim on that interval, or lack it."""
-    kinds = [node.type, *(c.type for c in node.children)]
-    kinds += [t for k in kinds if not isinstance(k, TensorType) for t in (*k.params, *k.results)]
-    return all(n not in k.dims or k.dims[n] == i for k in kinds if isinstance(k, TensorType) for n, i in dims.items)
+    """True if the types of a node, its operands and their functions have each dim on the given interval, or not at
+    all.
+    """
+    types = [node.type, *(c.type for c in node.children)]
+    types += [t for k in types if not isinstance(k, TensorType) for t in (*k.params, *k.results)]
+    return all(n not in k.dims or k.dims[n] == i for k in types if isinstance(k, TensorType) for n, i in dims.items)
 
 
 def on_block(function: Lambda, dims: Sequence[str], size: int) -> tuple[Lambda, dict[int, Expr]] | None:
-    """The function of so many points of dims, as one dim under the first one's name, counted from 0.
+    """The function for a block of `size` points: its `dims` become one dim, named like the first, from 0 to size. Also
+    the new node for each old one, by identity.
 
-    Also what stands for each of its nodes, by identity. None where the points are not independent, or the function
-    reads tensors from outside that have one of the dims.
+    None if the points along `dims` are not independent, or the function captures a tensor with one of them.
 
     >>> from tensorir.text import parse
     >>> f = parse('''f(y: tensor<float, I[3:9], J[0:4]>, x: tensor<float, I[3:9], J[0:4]>) {
@@ -143,38 +147,38 @@ def on_block(function: Lambda, dims: Sequence[str], size: int) -> tuple[Lambda, 
     >>> small.type
     (tensor<float, I[0:5]>) → tensor<float, I[0:5]>
     """
-    whole = Dims(tuple((d, function.results[0].tensor.dims[d]) for d in dims))
+    whole_dims = Dims(tuple((d, function.results[0].tensor.dims[d]) for d in dims))
     order = list(postorder(function))
     if any(d in v.type.dims for v in function.free for d in dims):
         return None
-    if not all(independent(n, whole) for n in order if n is not function):
+    if not all(independent(n, whole_dims) for n in order if n is not function):
         return None
-    block = Dims(((whole.names[0], Interval(0, size)),))
-    kinds = {p: _merged(p.type, whole, block) for n in order if isinstance(n, Lambda) for p in n.params}
-    params = {p: replace(p, type=k) if k != p.type else p for p, k in kinds.items()}
-    new: dict[int, Expr] = {}
+    block = Dims(((whole_dims.names[0], Interval(0, size)),))
+    new_types = {p: _merged(p.type, whole_dims, block) for n in order if isinstance(n, Lambda) for p in n.params}
+    params = {p: replace(p, type=new_type) if new_type != p.type else p for p, new_type in new_types.items()}
+    new_nodes: dict[int, Expr] = {}
     for n in order:
-        children = tuple(new[id(c)] for c in n.children)
+        children = tuple(new_nodes[id(c)] for c in n.children)
         match n:
             case Var():
-                new[id(n)] = params.get(n, n)
+                new_nodes[id(n)] = params.get(n, n)
             case Lambda():
-                new[id(n)] = replace(n, params=tuple(params[p] for p in n.params), results=children)
+                new_nodes[id(n)] = replace(n, params=tuple(params[p] for p in n.params), results=children)
             case Operator():
-                new[id(n)] = replace(n, params=tuple(_merged(p, whole, block) for p in n.params))
-            case Call("add_dim") if n.static.dim in whole:
+                new_nodes[id(n)] = replace(n, params=tuple(_merged(p, whole_dims, block) for p in n.params))
+            case Call("add_dim") if n.static.dim in whole_dims:
                 (x,) = children
                 has = block.names[0] in x.tensor.dims
-                new[id(n)] = x if has else call("add_dim", x, static=(block.names[0], 0, size), span=n.span)
+                new_nodes[id(n)] = x if has else call("add_dim", x, static=(block.names[0], 0, size), span=n.span)
             case _:
-                new[id(n)] = rebuild(n, children)
-    small = new[id(function)]
-    assert isinstance(small, Lambda)
-    return small, new
+                new_nodes[id(n)] = rebuild(n, children)
+    block_function = new_nodes[id(function)]
+    assert isinstance(block_function, Lambda)
+    return block_function, new_nodes
 
 
-def _merged(kind: TensorType, whole: Dims, block: Dims) -> TensorType:
-    """The type with one dim in the place of those that it has of several."""
-    if not any(n in kind.dims for n in whole):
-        return kind
-    return kind.on(Dims((*block.items, *((n, i) for n, i in kind.dims.items if n not in whole))))
+def _merged(tensor_type: TensorType, whole_dims: Dims, block: Dims) -> TensorType:
+    """The type with `block` in place of the `whole_dims` that it has; unchanged if it has none."""
+    if not any(n in tensor_type.dims for n in whole_dims):
+        return tensor_type
+    return tensor_type.on(Dims((*block.items, *((n, i) for n, i in tensor_type.dims.items if n not in whole_dims))))

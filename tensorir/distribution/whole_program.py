@@ -154,7 +154,7 @@ def chained(program: Fencil, feedback: Feedback, steps: int) -> Chained | None:
 
 def state_variables(program: Fencil, feedback: Feedback) -> dict[int, Var] | None:
     """For each index of the state, a variable that stands for the array: the parameter that reads it, or an invented
-    name (`x_before`) if it is only passed on to a later state.
+    name if it is only passed on to a later state.
 
     None if a step gives another type or other intervals than the next one reads.
     """
