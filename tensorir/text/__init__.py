@@ -35,10 +35,11 @@ __all__ = ["ELEMENTS", "Template", "parse", "parse_all", "parse_expr", "read", "
 def parse(
     text: str, *, fencil: str | None = None, offset_provider: Mapping[str, Any] | None = None, name: str = "<text>"
 ) -> Any:
-    """The fencil of a text: a `Fencil`, or a `Template` if its intervals depend on sizes.
+    """The only fencil of a text, or the one named `fencil`: a `Fencil`, or a `Template` if its intervals depend on
+    sizes.
 
-    `offset_provider` says what abstract offsets stand for: names of dims or tables, `Dimension`s, or tables, to which
-    the result is then bound. `name` is what diagnostics call the text. With several fencils, `fencil` names one.
+    `offset_provider` maps abstract offsets to names of dims or tables, `Dimension`s, or tables, to which the result is
+    then bound. `name` stands for the text in diagnostics.
     """
     source = _source(name, text)
     programs = parse_programs(source)
@@ -46,7 +47,7 @@ def parse(
 
 
 def parse_all(text: str, *, offset_provider: Mapping[str, Any] | None = None, name: str = "<text>") -> dict[str, Any]:
-    """Every fencil of a text, by its name."""
+    """All fencils of a text by name, typed like those of `parse`; the diagnostics of all of them are raised at once."""
     source = _source(name, text)
     programs = parse_programs(source)
     _choose(programs, programs[0].name if programs else None, source)
@@ -69,26 +70,29 @@ def parse_expr(
     sizes: Mapping[str, int] | None = None,
     name: str = "<text>",
 ) -> Expr:
-    """One expression over variables of given types.
+    """One expression over declared variables; `sizes` are the values of sizes in its intervals.
 
     >>> from tensorir.ir.types import tensor
     >>> parse_expr("⟪I, 1⟫(x) - x", {"x": tensor("float", I=(0, 5))}).type
     tensor<float, I[0:4]>
     """
-    known = [Var(key, kind) for key, kind in variables.items()] if isinstance(variables, Mapping) else variables
+    declared = [Var(key, kind) for key, kind in variables.items()] if isinstance(variables, Mapping) else variables
     tree = parse_expression(_source(name, text))
-    return elaborate_expression(tree, known, inventory_of([], [], [tree]).dims, sizes)
+    return elaborate_expression(tree, declared, inventory_of([], [], [tree]).dims, sizes)
 
 
 def read(
     path: str | PathLike[str], *, fencil: str | None = None, offset_provider: Mapping[str, Any] | None = None
 ) -> Any:
-    """`parse` of a file in UTF-8. A file that is too large is refused before it is read."""
+    """`parse` of a file in UTF-8."""
     return parse(read_text(path), fencil=fencil, offset_provider=offset_provider, name=str(path))
 
 
 def read_text(path: str | PathLike[str]) -> str:
-    """The text of a program file."""
+    """The text of a program file, without a byte order mark.
+
+    Raises S08, before reading, for a file larger than `MAX_TEXT` bytes, S02 for bytes that are not UTF-8.
+    """
     source = Source(str(path), "")
     size = Path(path).stat().st_size
     if size > MAX_TEXT:
@@ -98,22 +102,26 @@ def read_text(path: str | PathLike[str]) -> str:
     try:
         return data.decode("utf-8").removeprefix("\ufeff")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8")
-        bad = Span(Source(str(path), f"{before}\ufffd"), len(before), len(before) + 1)
+        valid_prefix = data[: error.start].decode("utf-8")
+        bad = Span(Source(str(path), f"{valid_prefix}\ufffd"), len(valid_prefix), len(valid_prefix) + 1)
         message = f"the byte {data[error.start]:#04x} is not UTF-8."
         raise refuse("S02", message, "save the file as UTF-8.", at=bad) from None
 
 
 def _source(name: str, text: object) -> Source:
+    """A source of a text for diagnostics; raises S15 for an object of another type."""
     if not isinstance(text, str):
-        kind = type(text).__name__
+        type_name = type(text).__name__
         hint = "for a file, ti.parse(path.read_text(encoding='utf-8'))."
-        raise refuse("S15", f"a program is a text, and this is of type {kind}.", hint)
+        raise refuse("S15", f"a program is a text, and this is of type {type_name}.", hint)
     return Source(name, text)
 
 
-def _choose(programs: tuple[Program, ...], wanted: str | None, source: Source) -> Program:
-    """The program of a name; without a name the only one."""
+def _choose(programs: tuple[Program, ...], wanted_name: str | None, source: Source) -> Program:
+    """The program with a name, or the only program if the name is None.
+
+    Raises N12 for a repeated name, N08 if there is no such program, none at all, or several without a name to choose.
+    """
     seen: set[str] = set()
     for program in programs:
         if program.name in seen:
@@ -123,18 +131,19 @@ def _choose(programs: tuple[Program, ...], wanted: str | None, source: Source) -
         message = "there is no fencil in this text."
         raise refuse("N08", message, "write name(out: tensor<float, I[0:5]>, ...) { out ← e; }.", at=Span(source, 0, 0))
     names = [p.name for p in programs]
-    if wanted is None and len(programs) > 1:
-        listed = ", ".join(f"'{n}'" for n in names)
-        message = f"there are {len(programs)} fencils here: {listed}."
+    if wanted_name is None and len(programs) > 1:
+        quoted_names = ", ".join(f"'{n}'" for n in names)
+        message = f"there are {len(programs)} fencils here: {quoted_names}."
         raise refuse("N08", message, f'name the one that you want: fencil="{names[0]}".', at=programs[1].span)
     for program in programs:
-        if wanted in (None, program.name):
+        if wanted_name in (None, program.name):
             return program
-    message = f"there is no fencil '{wanted}' in this text."
-    raise refuse("N08", message, did_you_mean(str(wanted), names), at=Span(source, 0, 0))
+    message = f"there is no fencil '{wanted_name}' in this text."
+    raise refuse("N08", message, did_you_mean(str(wanted_name), names), at=Span(source, 0, 0))
 
 
 def _type_program(program: Program, offset_provider: Mapping[str, Any]) -> Any:
+    """The typed `Fencil`, or a `Template` if the program has sizes; bound to tables that the provider has."""
     program, tables = provide(program, offset_provider)
     result: Fencil | Template = Template(program) if inventory(program).sizes else elaborate(program)
     return result.bind(**tables) if tables else result

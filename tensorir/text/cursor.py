@@ -45,7 +45,7 @@ from tensorir.text.syntax import Range, TensorType
 
 
 class Cursor:
-    """The next token, and what may be asked of it."""
+    """A position in a list of tokens, with lookahead, and the nesting depth of expressions being parsed."""
 
     __slots__ = ("depth", "position", "tokens")
 
@@ -79,7 +79,7 @@ class Cursor:
         return self.advance() if self.at(*texts) else None
 
     def expect(self, *texts: str, help: str = "") -> Token:
-        """The next token, which must be one of the given ones."""
+        """Consumes the next token, which must be one of `texts`; raises S01 with `help` for another one."""
         if not self.at(*texts):
             self.missing(f"'{texts[0]}'", help)
         return self.advance()
@@ -89,7 +89,10 @@ class Cursor:
         return token.kind == "quoted" or (token.kind == "name" and token.text not in KEYWORDS)
 
     def word(self, what: str, help: str = "") -> tuple[str, Span]:
-        """A name, and where it stands."""
+        """Consumes a name and gives it with its span; a name between backticks is unescaped.
+
+        Raises S01 if there is none (`what` says what is needed), S03 for a wrong escape.
+        """
         if not self.at_word():
             token = self.token
             if token.kind == "name":
@@ -112,7 +115,7 @@ class Cursor:
         return Span(self.tokens.source, tokens[first].start, tokens[max(first, self.position - 1)].stop)
 
     def deeper(self) -> None:
-        """One more expression inside of those that are being read."""
+        """Counts one more nested expression; raises S05 beyond the limit."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             message = f"expressions are nested more than {MAX_NESTING} deep, which is the limit."
@@ -122,26 +125,30 @@ class Cursor:
         raise refuse(code, message, help, at=where if isinstance(where, Span) else self.span(where))
 
     def missing(self, what: str, help: str = "") -> NoReturn:
-        """Something else stands where `what` is needed."""
+        """Raises S01: `what` is needed, and the next token is something else."""
         text = self.token.text
-        here = "the end of the text" if self.token.kind == "end" else f"'{text[:30]}{'…' * (len(text) > 30)}'"
-        self.fail("S01", f"{what} is needed here, and this is {here}.", self.token, help)
+        actual = "the end of the text" if self.token.kind == "end" else f"'{text[:30]}{'…' * (len(text) > 30)}'"
+        self.fail("S01", f"{what} is needed here, and this is {actual}.", self.token, help)
 
 
 def affine(c: Cursor, offset: bool = False) -> Affine:
-    """A bound such as `2*n-1`; `offset` allows the mark of abstract offsets, `1ₒ`."""
+    """Parses a bound that is affine in the sizes, such as `2*n-1`; with `offset`, numbers may have the mark `1ₒ`.
+
+    Raises S09 for other arithmetic, S10 for numbers beyond `MAX_BOUND`.
+    """
     first = c.position
-    constant, terms, sign = 0, dict[str, int](), 1  # a sum of Affines would be quadratic in their number
+    # summed in a dict: a sum of Affine objects would take quadratic time
+    constant, terms, sign_of_term = 0, dict[str, int](), 1
     while True:
         while c.at("+", "-"):
-            sign = -sign if c.advance().text == "-" else sign
+            sign_of_term = -sign_of_term if c.advance().text == "-" else sign_of_term
         term = _term(c, offset)
-        constant += sign * term.constant
+        constant += sign_of_term * term.constant
         for name, factor in term.coefficients.items():
-            terms[name] = terms.get(name, 0) + sign * factor
+            terms[name] = terms.get(name, 0) + sign_of_term * factor
         if not c.at("+", "-"):
             break
-        sign = 1
+        sign_of_term = 1
     if c.at("*", "×", "/", "%", "**"):
         c.fail("S09", "this is not affine in the sizes.", c.token, "a bound is made of terms such as n, 2*n and 3.")
     result = Affine(tuple((n, f) for n, f in terms.items() if f), constant)
@@ -151,6 +158,7 @@ def affine(c: Cursor, offset: bool = False) -> Affine:
 
 
 def _term(c: Cursor, offset: bool) -> Affine:
+    """Parses a term of a bound: a number, a size, or a product of both in either order."""
     if c.token.kind == "number":
         factor = _whole(c, offset)
         return variable(c.word("a size")[0]).times(factor) if c.accept("*", "×") else number(factor)
@@ -164,6 +172,9 @@ def _term(c: Cursor, offset: bool) -> Affine:
 
 
 def _whole(c: Cursor, offset: bool) -> int:
+    """Parses a whole number; `offset` allows the suffix `ₒ`. Raises S11 for the suffix elsewhere, S09 for other
+    numbers.
+    """
     token = c.advance()
     digits = token.text.removesuffix(OFFSET) if offset else token.text
     if not digits.isdecimal():
@@ -176,7 +187,7 @@ def _whole(c: Cursor, offset: bool) -> int:
 
 
 def ranges(c: Cursor) -> tuple[Range, ...]:
-    """`I[0:n], J[1:3]`, as long as names with brackets follow."""
+    """Parses intervals, `I[0:n], J[1:3]`, as long as `name[` follows a comma; raises N02 for a repeated dim."""
     written = [_range(c)]
     while c.at(",") and c.at_word(1) and c.ahead(2).text == "[":
         c.advance()
@@ -190,18 +201,22 @@ def ranges(c: Cursor) -> tuple[Range, ...]:
 
 
 def _range(c: Cursor) -> Range:
-    first = c.position
+    """Parses one interval, `I[0:n]`."""
+    first_token = c.position
     dim, _ = c.word("the name of a dim", "intervals are written I[0:5].")
     c.expect("[", help=f"give its interval: {dim}[0:5].")
     start = affine(c)
     c.expect(":", help="an interval has a start and a stop: I[0:5].")
     stop = affine(c)
     c.expect("]", help="an interval has a start and a stop: I[0:5].")
-    return Range(dim, start, stop, c.since(first))
+    return Range(dim, start, stop, c.since(first_token))
 
 
 def element(c: Cursor, depth: int = 0) -> Element:
-    """`float`, or a tuple of elements, `(float, int32)`."""
+    """Parses an element type: `float`, or a tuple of elements, `(float, int32)`; parentheses without comma only group.
+
+    `depth` counts the enclosing tuples; raises S05 beyond the limit.
+    """
     if not c.at("("):
         token = c.token
         name, span = c.word("an element type", "such as float, int32 or (float, bool).")
@@ -214,27 +229,27 @@ def element(c: Cursor, depth: int = 0) -> Element:
         message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
         c.fail("S05", message, opening, "use fewer levels.")
     members = [element(c, depth + 1)]
-    comma = False
+    has_comma = False
     while c.accept(","):
-        comma = True
+        has_comma = True
         if c.at(")"):
             break
         members.append(element(c, depth + 1))
     c.expect(")", help="the members of a tuple are separated by commas.")
-    return TupleElement(tuple(members)) if comma else members[0]
+    return TupleElement(tuple(members)) if has_comma else members[0]
 
 
 def tensor_type(c: Cursor) -> TensorType:
-    """`tensor<float, I[0:n]>`; an element alone is a tensor without dims."""
-    first = c.position
+    """Parses `tensor<float, I[0:n]>`; an element alone is a tensor without dims."""
+    first_token = c.position
     if not (c.at("tensor") and c.ahead().text == "<"):
-        return TensorType(element(c), (), c.since(first))
+        return TensorType(element(c), (), c.since(first_token))
     c.advance()
     c.advance()
     scalar = element(c)
     intervals = ranges(c) if c.accept(",") else ()
     c.expect(">", help="a type is written tensor<float, I[0:5], J[0:7]>.")
-    return TensorType(scalar, intervals, c.since(first))
+    return TensorType(scalar, intervals, c.since(first_token))
 
 
 Sizes = Mapping[str, int]
@@ -256,12 +271,12 @@ class Slot:
 
 
 def fix(row: Builtin, static: tuple[Any, ...], sizes: Sizes) -> tuple[Any, ...]:
-    """The static parameters of a node from those of its text."""
+    """The static parameters of a node from those of the text: bounds that depend on sizes get their values."""
     return tuple(SLOTS[slot].fix(value, sizes) for slot, value in zip(row.static_slots, static, strict=True))
 
 
 def lift(row: Builtin, static: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The static parameters of a text from those of its node."""
+    """The static parameters for a text from those of a node, the inverse of `fix`."""
     return tuple(SLOTS[slot].lift(value) for slot, value in zip(row.static_slots, static, strict=True))
 
 
@@ -290,6 +305,7 @@ def _truth(c: Cursor) -> bool:
 
 
 def _dims(c: Cursor) -> tuple[str, ...]:
+    """Parses names of dims between commas, up to a rule for indices (`clamp`) or `over:`, which are no dims."""
     dims = [_dim(c)]
     while c.at(",") and c.at_word(1):
         word, behind = c.ahead(1), c.ahead(2).text
@@ -301,6 +317,7 @@ def _dims(c: Cursor) -> tuple[str, ...]:
 
 
 def _over(c: Cursor) -> tuple[str, ...]:
+    """Parses `over: (p, q)`."""
     usage = "name the dims that the updates run over: over: (p, q)."
     c.expect("over", help=usage)
     c.expect(":", help=usage)
@@ -315,6 +332,7 @@ def _over(c: Cursor) -> tuple[str, ...]:
 
 
 def _pairs(c: Cursor) -> tuple[tuple[str, str], ...]:
+    """Parses renamings `I → J, K → L`."""
     pairs: list[tuple[str, str]] = []
     while not pairs or c.accept(","):
         old = _dim(c)
@@ -324,6 +342,7 @@ def _pairs(c: Cursor) -> tuple[tuple[str, str], ...]:
 
 
 def _string(c: Cursor) -> str:
+    """Parses a text between double quotes, with the escapes of JSON."""
     if c.token.kind != "string":
         c.missing("a text", 'texts stand between double quotes: "text".')
     token = c.advance()

@@ -59,17 +59,17 @@ _FUNCTIONS: dict[Control | None, int] = {Control.LOOP: 2, Control.BRANCHES: 2, C
 def parameter_types(
     op: str, static: tuple[Any, ...], operands: Sequence[TensorType], declared: Declared
 ) -> tuple[TensorType, ...] | None:
-    """The parameter types of a function in a call of a builtin with these operands; None where that cannot be told.
+    """The types for the parameters of a function operand, inferred from the other operands; None if they cannot be.
 
-    `declared` are the types that its parameters are declared with, None for those that are left out. Raises a
-    DiagnosticError where the operands do not fit each other, or have no dim to fold.
+    `declared` are the types that its parameters declare, None for those without. Raises a DiagnosticError if operands
+    do not fit each other, or there is no dim to fold.
     """
-    row = TABLE[op]
-    match row.control, operands:
+    builtin = TABLE[op]
+    match builtin.control, operands:
         case Control.FOLD, (init, *args) if args:
-            dim = row.static_of(static).dim or (_scanned(args, declared) if row.states else reduced_dim(args))
-            levels = [a.on(a.dims.without(dim or "")) for a in args]
-            return None if dim is None else (init.on(bcast(levels)), *levels)
+            dim = builtin.static_of(static).dim or (_scanned(args, declared) if builtin.states else reduced_dim(args))
+            args_at_level = [a.on(a.dims.without(dim or "")) for a in args]
+            return None if dim is None else (init.on(bcast(args_at_level)), *args_at_level)
         case Control.UPDATES, (base, *_, updates):
             return TensorType(base.element), TensorType(updates.element)
         case Control.LOOP, carried:
@@ -83,23 +83,25 @@ def parameter_types(
 
 
 def _scanned(args: Sequence[TensorType], declared: Declared) -> str | None:
-    """The dim that arguments have and declared parameters lack; without any declared, the only dim that there is."""
-    places = list(declared[1:])
-    known = [(a, p) for a, p in zip(args, places, strict=False) if p is not None]
-    if known:
-        lacking = {d for a, p in known for d in a.dims if d not in p.dims}
+    """The scanned dim: the one that arguments have and declared parameters (or the declared state) lack; with nothing
+    declared, the only dim of the arguments. None if there is none; raises T20 for several.
+    """
+    declared_args = list(declared[1:])
+    pairs = [(a, p) for a, p in zip(args, declared_args, strict=False) if p is not None]
+    if pairs:
+        candidates = {d for a, p in pairs for d in a.dims if d not in p.dims}
     elif declared and (state := declared[0]) is not None:
-        lacking = {d for a in args for d in a.dims if d not in state.dims}
+        candidates = {d for a in args for d in a.dims if d not in state.dims}
     else:
-        lacking = {d for a in args for d in a.dims}
-    if len(lacking) > 1:
-        message = f"the scanned dim is not clear: the arguments have {', '.join(sorted(lacking))}."
+        candidates = {d for a in args for d in a.dims}
+    if len(candidates) > 1:
+        message = f"the scanned dim is not clear: the arguments have {', '.join(sorted(candidates))}."
         raise refuse("T20", message, "name it: scan(f, true, init, K)(x).")
-    return next(iter(lacking), None)
+    return next(iter(candidates), None)
 
 
 def bound_value(e: Elaboration, name: str, node: syntax.Expression) -> Rule[nodes.Expr | None]:
-    """The value of a binding."""
+    """The typed value of a `let`, labelled with its name unless the node has a label already."""
     e.defining.append(name)
     value: nodes.Expr | None = yield typed(e, node)
     e.defining.pop()
@@ -108,7 +110,7 @@ def bound_value(e: Elaboration, name: str, node: syntax.Expression) -> Rule[node
 
 
 def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
-    """A tensor or a function; None where something is wrong, which has been reported."""
+    """The typed node of a syntax tree, a tensor or function; None after an error, which has been reported."""
     match node:
         case syntax.Name():
             return _value_of(e, node)
@@ -133,6 +135,7 @@ def typed(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
 
 
 def _literal(node: syntax.Number) -> nodes.Literal:
+    """The literal node; raises S12 for a finite number that its type rounds to infinity."""
     result = build.literal(node.value, node.element, node.span)
     if isinstance(node.value, float) and math.isfinite(node.value) and not math.isfinite(result.value):
         raise refuse("S12", f"{node.value} is larger than every {node.element}.", "use a wider type, such as float64.")
@@ -140,6 +143,10 @@ def _literal(node: syntax.Number) -> nodes.Literal:
 
 
 def _value_of(e: Elaboration, node: syntax.Name) -> nodes.Expr | None:
+    """The node that a name is bound to, or a size as a literal.
+
+    None for an unknown name, after a report that says if it is a dim, a builtin, out of date, or in its own definition.
+    """
     name = node.name
     if name in e.scope:
         return e.scope[name]
@@ -160,7 +167,7 @@ def _value_of(e: Elaboration, node: syntax.Name) -> nodes.Expr | None:
 
 
 def _tensor(e: Elaboration, node: syntax.Expression) -> Rule[nodes.Expr | None]:
-    """An expression that is not a function."""
+    """The typed node of an expression that must be a tensor; None after an error."""
     value: nodes.Expr | None = yield typed(e, node)
     if value is not None and not isinstance(value.type, TensorType):
         e.report("T14", "a function stands where a tensor is needed.", node.span, "apply it: f(x).")
@@ -172,15 +179,15 @@ T = TypeVar("T")
 
 
 def _let(e: Elaboration, node: syntax.Let, body: Callable[[Elaboration, syntax.Expression], Rule[T]]) -> Rule[T]:
-    """The result of `body` on the expression behind bindings."""
+    """Elaborates a chain of bindings, and then the expression after it by `body`; restores shadowed names."""
     shadowed: list[tuple[str, Any]] = []
-    inner: syntax.Expression = node
-    while isinstance(inner, syntax.Let):
-        value: nodes.Expr | None = yield bound_value(e, inner.name, inner.value)
-        shadowed.append((inner.name, e.scope.get(inner.name, _MISSING)))
-        e.scope[inner.name] = value
-        inner = inner.body
-    result: T = yield body(e, inner)
+    rest: syntax.Expression = node
+    while isinstance(rest, syntax.Let):
+        value: nodes.Expr | None = yield bound_value(e, rest.name, rest.value)
+        shadowed.append((rest.name, e.scope.get(rest.name, _MISSING)))
+        e.scope[rest.name] = value
+        rest = rest.body
+    result: T = yield body(e, rest)
     _leave(e, shadowed)
     return result
 
@@ -201,7 +208,7 @@ def _leave(e: Elaboration, shadowed: list[tuple[str, Any]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Hint:
-    """The types that a function will be applied to, if they are known; `broken` where something went wrong there."""
+    """The argument types that a function will be applied to, None if unknown; `broken` if an argument had an error."""
 
     types: tuple[TensorType, ...] | None
     broken: bool = False
@@ -212,7 +219,10 @@ _BROKEN = _Hint(None, broken=True)
 
 
 def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[nodes.Expr | None]:
-    """A function that is applied to what the hint says."""
+    """The typed node of an expression that must be a function: λ, an operator, or a name of either.
+
+    `hint` gives types to parameters without one. None after an error.
+    """
     match node:
         case syntax.Lambda():
             return (yield _lambda(e, node, hint))
@@ -226,8 +236,8 @@ def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[node
             if row is not None and row.elementwise and not row.static_slots and (name not in e.scope or is_tensor):
                 return _operator(e, syntax.Operator(op, None, node.span), hint)
             if name not in e.scope and name not in e.defining and name not in e.stale:
-                known = [n for n, v in e.scope.items() if v is not None and not isinstance(v.type, TensorType)]
-                e.report("N03", f"there is no function '{name}'.", node.span, did_you_mean(name, [*known, *TABLE]))
+                functions = [n for n, v in e.scope.items() if v is not None and not isinstance(v.type, TensorType)]
+                e.report("N03", f"there is no function '{name}'.", node.span, did_you_mean(name, [*functions, *TABLE]))
                 return None
             value = _value_of(e, node)
             if is_tensor:
@@ -245,13 +255,16 @@ def _function(e: Elaboration, node: syntax.Expression, hint: _Hint) -> Rule[node
 
 
 def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr | None:
+    """An elementwise builtin as a function, with its declared types or those of the hint; reports T39 without
+    either.
+    """
     if hint.broken:
         return None
     types = hint.types
     if node.types is not None:
-        kinds = [e.tensor_type(t) for t in node.types]
-        types = tuple(t for t in kinds if t is not None)
-        if len(types) != len(kinds):
+        declared = [e.tensor_type(t) for t in node.types]
+        types = tuple(t for t in declared if t is not None)
+        if len(types) != len(declared):
             return None
     if types is None:
         word = node.span.text or node.op
@@ -262,6 +275,7 @@ def _operator(e: Elaboration, node: syntax.Operator, hint: _Hint) -> nodes.Expr 
 
 
 def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nodes.Operator:
+    """The operator node; diagnostics of its typing rule get a note with the types."""
     word = node.span.text or node.op
     (slots,) = TABLE[node.op].form
     if len(slots) != len(types):
@@ -276,6 +290,10 @@ def _typed_operator(node: syntax.Operator, types: tuple[TensorType, ...]) -> nod
 
 
 def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr | None]:
+    """The typed node of λ; parameters without a type get that of the hint, or T38 is reported.
+
+    Parameters get unique names. A function equal to one of an earlier closure keeps the names of that (its twin).
+    """
     if hint.types is not None and len(hint.types) != len(node.params):
         message = f"this function takes {counted(len(node.params), 'argument')}, and here it gets {len(hint.types)}."
         e.report("T15", message, node.span, "give it as many arguments as parameters.")
@@ -286,37 +304,37 @@ def _lambda(e: Elaboration, node: syntax.Lambda, hint: _Hint) -> Rule[nodes.Expr
         if p.name in names:
             e.report("N02", f"two parameters of this function are named '{p.name}'.", p.span, "rename one.")
         names.add(p.name)
-        kind = e.tensor_type(p.type) if p.type is not None else None if hint.types is None else hint.types[index]
+        param_type = e.tensor_type(p.type) if p.type is not None else None if hint.types is None else hint.types[index]
         if p.type is None and hint.types is None and not hint.broken:
             message = f"the type of '{p.name}' does not follow from anything here."
             e.report("T38", message, p.span, f"write it: {p.name}: tensor<float, I[0:5]>.")
-        types.append(kind)
-    twin = e.twin([p.name for p in node.params], types)
+        types.append(param_type)
+    same_function = e.twin([p.name for p in node.params], types)
     params: list[nodes.Var | None] = []
     shadowed: list[tuple[str, Any]] = []
-    for index, (p, kind) in enumerate(zip(node.params, types, strict=True)):
-        if twin is not None:
-            params.append(twin.params[index])
+    for index, (p, param_type) in enumerate(zip(node.params, types, strict=True)):
+        if same_function is not None:
+            params.append(same_function.params[index])
         else:
-            params.append(None if kind is None else nodes.Var(e.unique(p.name), kind, p.span))
+            params.append(None if param_type is None else nodes.Var(e.unique(p.name), param_type, p.span))
         shadowed.append((p.name, e.scope.get(p.name, _MISSING)))
         e.scope[p.name] = params[-1]
     values: list[nodes.Expr | None] = yield _results(e, node.body)
     _leave(e, shadowed)
-    intact = [p for p in params if p is not None]
+    typed_params = [p for p in params if p is not None]
     results = [r for r in values if r is not None]
-    if len(results) != len(values) or hint.broken or len(intact) != len(params) or len(names) != len(params):
+    if len(results) != len(values) or hint.broken or len(typed_params) != len(params) or len(names) != len(params):
         return None
-    function = e.attempt(lambda: build.function(intact, *results, span=node.span), node.span)
-    if function is not None and twin is not None and e.structure.of(function) != e.structure.of(twin):
-        function = rename_bound(function, {p.name: e.unique(p.name) for p in intact})
+    function = e.attempt(lambda: build.function(typed_params, *results, span=node.span), node.span)
+    if function is not None and same_function is not None and e.structure.of(function) != e.structure.of(same_function):
+        function = rename_bound(function, {p.name: e.unique(p.name) for p in typed_params})
     if function is not None:
         e.following.update((p.name, function) for p in function.params)
     return function
 
 
 def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | None]]:
-    """The results of a function."""
+    """The typed results of a function's body, several after `{...}`; None for each with an error."""
     match node:
         case syntax.Let():
             return (yield _let(e, node, _results))
@@ -327,28 +345,33 @@ def _results(e: Elaboration, node: syntax.Expression) -> Rule[list[nodes.Expr | 
 
 
 def _apply(e: Elaboration, node: syntax.Apply) -> Rule[nodes.Expr | None]:
+    """The typed application of a function that is no builtin."""
     args = yield from each(_tensor(e, a) for a in node.args)
-    intact = [a for a in args if a is not None]
-    types = tuple(a.type for a in intact if isinstance(a.type, TensorType))
+    typed_args = [a for a in args if a is not None]
+    types = tuple(a.type for a in typed_args if isinstance(a.type, TensorType))
     hint = _Hint(types) if len(types) == len(args) else _BROKEN
     function: nodes.Expr | None = yield _function(e, node.function, hint)
-    if function is None or len(intact) != len(args):
+    if function is None or len(typed_args) != len(args):
         return None
     assert isinstance(function, (nodes.Lambda, nodes.Operator))
-    uses = zip(intact, (a.span for a in node.args), strict=True)
-    return e.attempt(lambda: build.apply(function, *intact, span=node.span), node.span, uses)
+    uses = zip(typed_args, (a.span for a in node.args), strict=True)
+    return e.attempt(lambda: build.apply(function, *typed_args, span=node.span), node.span, uses)
 
 
 # Builtins
 
 
 def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
-    row = TABLE[node.op]
-    count = function_count(node.op, len(node.args))
-    values = yield from each(_tensor(e, a) for a in node.args[count:])
+    """The typed call of a builtin: tensors first, since their types give hints for the leading function operands.
+
+    Diagnostics point to the operand at fault.
+    """
+    builtin = TABLE[node.op]
+    functions_count = function_count(node.op, len(node.args))
+    values = yield from each(_tensor(e, a) for a in node.args[functions_count:])
     static = e.attempt(lambda: _static(e, node), node.span)
     functions: list[nodes.Expr | None] = []
-    for f in node.args[:count]:
+    for f in node.args[:functions_count]:
         hint = _BROKEN
         if static is not None and None not in values:
             hint = e.attempt(lambda f=f: _hint(e, node, static, values, f), node.span) or _BROKEN
@@ -367,11 +390,11 @@ def _call(e: Elaboration, node: syntax.Call) -> Rule[nodes.Expr | None]:
         if result is None and e.findings[-1].code == "T18":
             _point_to_capture(e, node.args[0])
         return result
-    return e.attempt(lambda: build.call(row.name, *args, static=static, span=node.span), node.span, uses)
+    return e.attempt(lambda: build.call(builtin.name, *args, static=static, span=node.span), node.span, uses)
 
 
 def _point_to_capture(e: Elaboration, function: syntax.Expression) -> None:
-    """The last finding is that a function uses a variable from outside: say where."""
+    """Moves the last finding, T18 (a captured variable), to the place in `function` where the variable is used."""
     last = e.findings[-1]
     for node in syntax.walk(function):
         if isinstance(node, syntax.Name):
@@ -383,12 +406,15 @@ def _point_to_capture(e: Elaboration, function: syntax.Expression) -> None:
 
 
 def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
+    """The static parameters at the given sizes; raises S10 for large numbers, T31 for intervals that stop before they
+    start.
+    """
     static = fix(TABLE[node.op], node.static, e.sizes)
     for value in static:
-        points = [p for _, i in value.items for p in (i.start, i.stop)] if isinstance(value, Dims) else [value]
-        for point in points:
-            if isinstance(point, int) and abs(point) > MAX_BOUND:
-                raise refuse("S10", f"{point} is too large.", "numbers here lie between -2^62 and 2^62.")
+        numbers = [p for _, i in value.items for p in (i.start, i.stop)] if isinstance(value, Dims) else [value]
+        for number in numbers:
+            if isinstance(number, int) and abs(number) > MAX_BOUND:
+                raise refuse("S10", f"{number} is too large.", "numbers here lie between -2^62 and 2^62.")
         for dim, i in value.items if isinstance(value, Dims) else ():
             if i.stop < i.start:
                 raise refuse("T31", f"{dim}{i} stops before it starts.", "the smaller bound comes first.")
@@ -397,24 +423,27 @@ def _static(e: Elaboration, node: syntax.Call) -> tuple[Any, ...]:
 
 def _hint(
     e: Elaboration, node: syntax.Call, static: tuple[Any, ...], values: Sequence[nodes.Expr | None],
-    f: syntax.Expression,
+    function: syntax.Expression,
 ) -> _Hint:  # fmt: skip
-    """Types for the parameters of a function in a call of a builtin; worked out only if it leaves types out."""
-    declared = [p.type for p in f.params] if isinstance(f, syntax.Lambda) else [None]
+    """The hint for a function operand: unknown if it declares all its types, otherwise inferred from the other
+    operands.
+    """
+    declared = [p.type for p in function.params] if isinstance(function, syntax.Lambda) else [None]
     if declared and None not in declared:
         return _UNKNOWN
     types = [v.type for v in values if v is not None and isinstance(v.type, TensorType)]
     known = [None if t is None else e.tensor_type(t) for t in declared]
     try:
-        return _Hint(parameter_types(node.op, static, types, known if isinstance(f, syntax.Lambda) else ()))
+        return _Hint(parameter_types(node.op, static, types, known if isinstance(function, syntax.Lambda) else ()))
     except DiagnosticError:
         # a function with a name may say its types where it stands
-        if isinstance(f, syntax.Name):
+        if isinstance(function, syntax.Name):
             return _UNKNOWN
         raise
 
 
 def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
+    """A shift along a dim; raises N04 if no tensor of the program has it."""
     dim, offset = static
     (x,) = args
     if dim not in e.dims and neighbour_counter(dim) is None:
@@ -423,6 +452,7 @@ def _make_cartesian_shift(e: Elaboration, static: tuple[Any, ...], args: Sequenc
 
 
 def _make_tuple(e: Elaboration, static: tuple[Any, ...], args: Sequence[Any], span: Span) -> nodes.Expr:
+    """A tuple; raises S05 if tuples are nested too deep. Depths are cached by identity of the element."""
     depth = 1 + max((e.tuple_depths.get(id(a.type.element), (None, 0))[1] for a in args), default=0)
     if depth > MAX_TUPLE_NESTING:
         message = f"tuples are nested more than {MAX_TUPLE_NESTING} deep, which is the limit."
@@ -446,8 +476,9 @@ _MAKERS: dict[str, Callable[[Elaboration, tuple[Any, ...], Sequence[Any], Span],
 
 
 def _shift(e: Elaboration, node: syntax.Shift) -> Rule[nodes.Expr | None]:
+    """The typed shift; each part is a dim with distance, a table with slot, or a table alone."""
     operand: nodes.Expr | None = yield _tensor(e, node.operand)
-    parts: list[Any] = []
+    offsets: list[Any] = []
     uses: list[tuple[nodes.Expr, Span]] = []
     for offset in node.offsets:
         if (target := _target(e, offset)) is None:
@@ -459,20 +490,23 @@ def _shift(e: Elaboration, node: syntax.Shift) -> Rule[nodes.Expr | None]:
                     "S14", f"how far along {target}?", offset.span, f"write ⟪{target}, 1⟫; tables may stand alone."
                 )
                 continue
-            parts.append((target, distance))
+            offsets.append((target, distance))
         else:
             uses.append((target, offset.span))
-            parts.append((target,) if offset.distance is None else (target, distance))
-    if operand is None or len(parts) != len(node.offsets):
+            offsets.append((target,) if offset.distance is None else (target, distance))
+    if operand is None or len(offsets) != len(node.offsets):
         return None
     uses.append((operand, node.operand.span))
-    return e.attempt(lambda: build.shift(operand, *parts, span=node.span), node.span, uses)
+    return e.attempt(lambda: build.shift(operand, *offsets, span=node.span), node.span, uses)
 
 
 def _target(e: Elaboration, offset: syntax.Offset) -> str | nodes.Expr | None:
-    """The dim or table that a name in ⟪⟫ stands for: a table in scope, a dim, or what an offset provider says."""
-    plain = offset.name.removesuffix(OFFSET)
-    candidates = (offset.name, e.offsets.get(plain, plain), plain)
+    """The dim (a name) or table (a node) that a name in ⟪⟫ stands for, after the offset provider's renaming.
+
+    Tables in scope come first, then dims; None after a report of N04.
+    """
+    unmarked = offset.name.removesuffix(OFFSET)
+    candidates = (offset.name, e.offsets.get(unmarked, unmarked), unmarked)
     for name in candidates:
         value = e.scope.get(name)
         if value is not None and _is_table(value):
@@ -482,13 +516,14 @@ def _target(e: Elaboration, offset: syntax.Offset) -> str | nodes.Expr | None:
     for name in candidates:
         if name in e.scope:
             return e.scope[name]
-    known = [*e.offsets, *sorted(e.dims), *(n for n, v in e.scope.items() if v is not None and _is_table(v))]
+    known_names = [*e.offsets, *sorted(e.dims), *(n for n, v in e.scope.items() if v is not None and _is_table(v))]
     what = "offset" if offset.name.endswith(OFFSET) else "dim or table"
-    e.report("N04", f"there is no {what} '{offset.name}' here.", offset.span, did_you_mean(plain, known))
+    e.report("N04", f"there is no {what} '{offset.name}' here.", offset.span, did_you_mean(unmarked, known_names))
     return None
 
 
 def _is_table(value: nodes.Expr) -> bool:
+    """True if a node has the type of a neighbour table: with a dim tagged `_NB_` that no partial shift made."""
     kind = value.type
     return isinstance(kind, TensorType) and any(
         d.startswith(NEIGHBOUR) and neighbour_counter(d) is None for d in kind.dims
@@ -496,17 +531,20 @@ def _is_table(value: nodes.Expr) -> bool:
 
 
 def elaborate(program: syntax.Program, sizes: Mapping[str, int] | None = None) -> nodes.Fencil:
-    """The typed fencil of a program for given sizes. Raises all diagnostics at once."""
+    """The typed fencil of a syntax tree at the given sizes; all diagnostics are raised at once."""
     e = Elaboration(frozenset(inventory(program).dims), dict(program.offsets), dict(sizes or {}))
     return nodes.Fencil(program.name, *elaborate_parts(program, e), program.span)
 
 
 def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[nodes.Var, ...], tuple[nodes.Closure, ...]]:
-    """The typed parameters and closures of a program, by what an elaboration knows. Raises all diagnostics at once."""
-    known = inventory(program)
+    """The typed parameters and closures of a syntax tree, with the state `e`; all diagnostics are raised at once.
+
+    A `let` in front of a closure holds for later ones, until one of them stores into a parameter that it reads.
+    """
+    names = inventory(program)
     params = [e.declare(p) for p in program.params]
     for p in program.params:
-        if p.name in known.sizes:
+        if p.name in names.sizes:
             hint = f"intervals depend on sizes, which are no parameters; rename '{p.name}' or the size."
             e.report("N10", f"'{p.name}' is a parameter, and an interval cannot depend on its value.", p.span, hint)
     if not program.closures:
@@ -537,10 +575,10 @@ def elaborate_parts(program: syntax.Program, e: Elaboration) -> tuple[tuple[node
 def elaborate_expression(
     node: syntax.Expression, variables: Iterable[nodes.Var], dims: Iterable[str], sizes: Mapping[str, int] | None = None
 ) -> nodes.Expr:
-    """The typed expression of a tree whose free names are the given variables."""
+    """The typed expression of a syntax tree over the given variables; `dims` are further dims that shifts may name."""
     variables = list(variables)
-    known = {*dims, *(d for v in variables for d in v.type.dims)}
-    e = Elaboration(frozenset(known), {}, dict(sizes or {}))
+    all_dims = {*dims, *(d for v in variables for d in v.type.dims)}
+    e = Elaboration(frozenset(all_dims), {}, dict(sizes or {}))
     for v in variables:
         e.scope[v.name] = v
         e.taken.add(v.name)
@@ -551,6 +589,7 @@ def elaborate_expression(
 
 
 def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[nodes.Var | None]) -> Rule[nodes.Closure | None]:
+    """The typed closure; None after an error, such as N01 for an output that is no parameter."""
     output = e.scope.get(written.output)
     if written.output not in e.scope:
         names = [p.name for p in params if p is not None]
@@ -565,7 +604,9 @@ def _closure(e: Elaboration, written: syntax.Closure, params: Sequence[nodes.Var
 
 
 def _binding(e: Elaboration, written: syntax.Binding, program: syntax.Program) -> Rule[None]:
-    """A name for closures to come."""
+    """Elaborates a `let` in front of a closure and binds its name for later closures; reports N02 for a parameter's
+    name.
+    """
     if any(p.name == written.name for p in program.params):
         e.report("N02", f"'{written.name}' is a parameter of this fencil.", written.span, "bind another name.")
         return

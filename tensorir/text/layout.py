@@ -34,7 +34,11 @@ LINE = Break("", _ENDLESS)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Parts in a row. Blocks `alone` are laid out on one line by themselves if they fit, others as what they are in."""
+    """A sequence of parts (strings, breaks, blocks).
+
+    A block that is `alone` is put on one line if it fits; others break when the enclosing block does. `width` is the
+    length on one line, `lead` that up to the first break, `indent` the levels that lines in it are indented by.
+    """
 
     parts: tuple[Document, ...]
     width: int
@@ -49,6 +53,7 @@ Document = str | Break | Block
 
 
 def _block(parts: tuple[Document, ...], alone: bool, indent: int) -> Block:
+    """A block with its width, lead and breaks computed from its parts."""
     width, lead, has_break = 0, 0, False
     for part in parts:
         width += len(part) if isinstance(part, str) else part.width
@@ -89,45 +94,45 @@ def joined(documents: list[Document], *separators: Document) -> list[Document]:
 
 
 def render(document: Document, width: int) -> str:
-    """The text of a document."""
-    out: list[str] = []
+    """The text of a document, with groups on one line where they fit into `width` (Wadler's pretty printer)."""
+    pieces: list[str] = []
     column = 0
     stack: list[tuple[int, bool, Document]] = [(0, False, document)]
     while stack:
-        level, flat, part = stack.pop()
+        indent_level, flat, part = stack.pop()
         match part:
             case str():
-                out.append(part)
+                pieces.append(part)
                 column += len(part)
             case Break() if flat:
-                out.append(part.flat)
+                pieces.append(part.flat)
                 column += part.width
             case Break():
-                column = min(2 * level, _MAX_INDENT)
-                out.append("\n" + " " * column)
+                column = min(2 * indent_level, _MAX_INDENT)
+                pieces.append("\n" + " " * column)
             case Block():
                 if part.alone:
                     flat = flat or part.width + _trailing(stack, width) <= width - column
-                level += part.indent
-                stack.extend((level, flat, inner) for inner in reversed(part.parts))
-    return "\n".join(line.rstrip() for line in "".join(out).split("\n"))
+                indent_level += part.indent
+                stack.extend((indent_level, flat, inner) for inner in reversed(part.parts))
+    return "\n".join(line.rstrip() for line in "".join(pieces).split("\n"))
 
 
-def _trailing(stack: list[tuple[int, bool, Document]], enough: int) -> int:
-    """The width of what follows on the same line."""
-    total = 0
+def _trailing(stack: list[tuple[int, bool, Document]], limit: int) -> int:
+    """The length of the text that follows on the same line, up to the first break that ends it or `limit`."""
+    length = 0
     for _, flat, part in reversed(stack):
         match part:
             case str():
-                total += len(part)
+                length += len(part)
             case Break():
                 if not flat:
                     break
-                total += part.width
+                length += part.width
             case Block():
-                total += part.width if flat else part.lead
+                length += part.width if flat else part.lead
                 if part.has_break and not flat:
                     break
-        if total > enough:
+        if length > limit:
             break
-    return total
+    return length

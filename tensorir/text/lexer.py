@@ -84,7 +84,9 @@ RESERVED = frozenset(TABLE) | frozenset(f"__{name}" for name in TABLE) | frozens
 
 
 def quoted_name(name: str, ascii: bool = False) -> str:
-    """The name as programs write it."""
+    """The name as the notation writes it: between backticks if it is no plain word, a keyword, or not ASCII if
+    `ascii`.
+    """
     if WORD.fullmatch(name) and name not in KEYWORDS and (not ascii or name.isascii()):
         return name
     escaped = json.dumps(name, ensure_ascii=ascii or not name.isprintable())[1:-1]
@@ -92,7 +94,7 @@ def quoted_name(name: str, ascii: bool = False) -> str:
 
 
 def affine_text(value: Affine, name: Callable[[str], str] = quoted_name) -> str:
-    """A bound as text, its sizes in alphabetical order and spelled by `name`.
+    """A bound as text; sizes are sorted and spelled by `name`.
 
     >>> from tensorir.integers.affine import number, variable
     >>> affine_text(variable("n").times(2).minus(number(1))), affine_text(number(3))
@@ -113,7 +115,7 @@ def quoted_string(text: str, ascii: bool = False) -> str:
 
 
 def unquoted(token: str) -> str | None:
-    """The text between the quotes or backticks of a token, None where an escape is wrong."""
+    """The contents of a string or backticked token with escapes resolved; None for a wrong escape."""
     body = token[1:-1] if token[0] == '"' else re.sub(r'"', r"\\u0022", token[1:-1])
     try:
         return json.loads(f'"{body}"')
@@ -127,7 +129,7 @@ def glyph(row: Builtin, ascii: bool = False) -> str:
 
 
 def number(value: bool | int | float, element: Scalar) -> str:
-    """The shortest literal that has exactly this value and this type."""
+    """The shortest literal that reads back as exactly this value and type."""
     if element == BOOL:
         return "true" if value else "false"
     if element == INT32:
@@ -137,14 +139,14 @@ def number(value: bool | int | float, element: Scalar) -> str:
     if element == FLOAT64:
         return repr(value)
     assert isinstance(value, float)
-    short = str(np.float64(value).astype(DTYPES[element]))
-    if not math.isfinite(value) or float(np.float64(float(short)).astype(DTYPES[element])) != value:
-        short = repr(value)
-    return f"{short}f" if element == FLOAT32 and math.isfinite(value) else f"{element}({short})"
+    shortest = str(np.float64(value).astype(DTYPES[element]))
+    if not math.isfinite(value) or float(np.float64(float(shortest)).astype(DTYPES[element])) != value:
+        shortest = repr(value)
+    return f"{shortest}f" if element == FLOAT32 and math.isfinite(value) else f"{element}({shortest})"
 
 
 def usage(row: Builtin) -> str:
-    """The usage of a builtin: `pos(dim, x)`.
+    """The usage of a builtin for help texts.
 
     >>> usage(TABLE["reduce"])
     'reduce(f, x[, dim])(x, ...)'
@@ -153,8 +155,8 @@ def usage(row: Builtin) -> str:
     for group in row.form:
         text = ""
         for slot in group:
-            word = _SLOT_WORDS.get(slot, slot.rstrip("?"))
-            text += f"[, {word}]" if slot.endswith("?") else f"{', ' if text else ''}{word}"
+            slot_word = _SLOT_WORDS.get(slot, slot.rstrip("?"))
+            text += f"[, {slot_word}]" if slot.endswith("?") else f"{', ' if text else ''}{slot_word}"
         groups.append(f"({text})")
     return row.name + "".join(groups)
 
@@ -185,7 +187,7 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a text, the last one of kind `end`, and how its brackets match."""
+    """The tokens of a text, ended by one of kind `end`, and the matching of its brackets, by index of token."""
 
     source: Source
     tokens: list[Token]
@@ -217,7 +219,11 @@ _NUMBER = re.compile(rf"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:f
 
 
 def tokenize(source: Source) -> Tokens:
-    """The tokens of a text. Raises every diagnostic of characters, quotes, numbers and brackets at once."""
+    """The tokens of a text with matched brackets.
+
+    All faults of characters, quotes, numbers and brackets are raised at once, at most `MAX_FINDINGS`; S08 stops at a
+    limit.
+    """
     text = source.text
     findings: list[Diagnostic] = []
     if len(text) > MAX_TEXT:
@@ -269,8 +275,9 @@ def tokenize(source: Source) -> Tokens:
 
 
 def _strange_character(source: Source, place: int) -> Diagnostic:
+    """The diagnostic S02 for a character that no token begins with; common ones get a hint."""
     character = source.text[place]
-    shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
+    quoted = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
     hint = {
         "⟨": "shifts are written ⟪I, 1⟫ or shift(I, 1).",
         "«": "shifts are written ⟪I, 1⟫ or shift(I, 1).",
@@ -281,10 +288,11 @@ def _strange_character(source: Source, place: int) -> Diagnostic:
         "−": "a minus is written with the sign of the keyboard: -.",
         "\0": "this is no text file, or it is damaged.",
     }.get(character, "remove it; a name with such characters stands between backticks.")
-    return Diagnostic("S02", f"the character {shown} means nothing here.", Span(source, place, place + 1), help=hint)
+    return Diagnostic("S02", f"the character {quoted} means nothing here.", Span(source, place, place + 1), help=hint)
 
 
 def _malformed(token: Token, span: Span) -> Diagnostic | None:
+    """The diagnostic of a number, string or name that is malformed; None for a good token."""
     text = token.text
     match token.kind:
         case "number" if len(text) > MAX_DIGITS:
@@ -313,13 +321,14 @@ _CLOSER = {"(": ")", "[": "]", "{": "}", "⟪": "⟫"}
 
 
 def _match_brackets(result: Tokens) -> list[Diagnostic]:
-    """Fill in how brackets match; those that do not are the findings."""
+    """Fills in `closing` and `commas` of the tokens; the diagnostics of brackets that do not match."""
     findings: list[Diagnostic] = []
-    open_: list[int] = []
-    waiting = dict.fromkeys(_CLOSER.values(), 0)
+    open_brackets: list[int] = []
+    open_count = dict.fromkeys(_CLOSER.values(), 0)
     tokens = result.tokens
 
     def never_closed(index: int) -> None:
+        """Records that an opening bracket is not closed."""
         mark = tokens[index]
         findings.append(
             Diagnostic(
@@ -332,12 +341,12 @@ def _match_brackets(result: Tokens) -> list[Diagnostic]:
             continue
         text = token.text
         if text == ",":
-            if open_:
-                result.commas[open_[-1]] = result.commas.get(open_[-1], 0) + 1
+            if open_brackets:
+                result.commas[open_brackets[-1]] = result.commas.get(open_brackets[-1], 0) + 1
         elif text in _CLOSER:
-            open_.append(index)
-            waiting[_CLOSER[text]] += 1
-            if len(open_) > MAX_NESTING:
+            open_brackets.append(index)
+            open_count[_CLOSER[text]] += 1
+            if len(open_brackets) > MAX_NESTING:
                 findings.append(
                     Diagnostic(
                         "S05",
@@ -347,17 +356,17 @@ def _match_brackets(result: Tokens) -> list[Diagnostic]:
                     )
                 )
                 return findings
-        elif text in waiting:
-            if not waiting[text]:
+        elif text in open_count:
+            if not open_count[text]:
                 findings.append(
                     Diagnostic("S04", f"this '{text}' closes nothing.", result.span(token), help="remove it.")
                 )
                 continue
-            while _CLOSER[tokens[open_[-1]].text] != text:
-                waiting[_CLOSER[tokens[open_[-1]].text]] -= 1
-                never_closed(open_.pop())
-            waiting[text] -= 1
-            result.closing[open_.pop()] = index
-    for index in open_:
+            while _CLOSER[tokens[open_brackets[-1]].text] != text:
+                open_count[_CLOSER[tokens[open_brackets[-1]].text]] -= 1
+                never_closed(open_brackets.pop())
+            open_count[text] -= 1
+            result.closing[open_brackets.pop()] = index
+    for index in open_brackets:
         never_closed(index)
     return findings

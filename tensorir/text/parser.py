@@ -42,7 +42,7 @@ from tensorir.text.syntax import (
 
 
 def parse_expression(source: Source) -> Expression:
-    """A text that is one expression."""
+    """Parses a text that is one expression."""
     c = Cursor(tokenize(source))
     result = run(expression(c))
     if c.token.kind != "end":
@@ -51,37 +51,43 @@ def parse_expression(source: Source) -> Expression:
 
 
 def expression(c: Cursor) -> Rule[Expression]:
-    """Operands between operators; operands that bind less tightly (λ, let, if) reach as far as they can."""
+    """Parses an expression by operator precedence; λ, let and if extend as far to the right as possible.
+
+    `pending` holds operators whose right operand is not complete yet.
+    """
     operands: list[tuple[Expression, int]] = []
     pending: list[tuple[Builtin, Token]] = []
-    outside = c.depth
+    outer_depth = c.depth
     c.deeper()
     while True:
         while (row := _prefix(c)) is not None:
             c.deeper()
             pending.append((row, c.advance()))
-        first = c.position
+        first_token = c.position
         value: Expression = yield _operand(c)
-        operands.append((value, c.tokens.tokens[first].start))
+        operands.append((value, c.tokens.tokens[first_token].start))
         stop = c.tokens.tokens[c.position - 1].stop
-        following = _infix(c)
-        if following is None:
+        next_operator = _infix(c)
+        if next_operator is None:
             break
-        _fold(c, operands, pending, stop, *following)
-        pending.append(following)
+        _fold(c, operands, pending, stop, *next_operator)
+        pending.append(next_operator)
     _fold(c, operands, pending, stop)
-    c.depth = outside
+    c.depth = outer_depth
     return operands[0][0]
 
 
 def _fold(
     c: Cursor, operands: list[tuple[Expression, int]], pending: list[tuple[Builtin, Token]], stop: int,
-    following: Builtin | None = None, sign: Token | None = None,
+    next_operator: Builtin | None = None, sign: Token | None = None,
 ) -> None:  # fmt: skip
-    """Build what binds more tightly than the operator that follows."""
-    precedence = 0 if following is None else following.precedence
+    """Reduces pending operators that bind more tightly than the next one; all of them at the end (None).
+
+    Comparisons do not chain (S13), powers associate to the right. `stop` is the end of the last operand.
+    """
+    precedence = 0 if next_operator is None else next_operator.precedence
     while pending:
-        row, mark = pending[-1]
+        row, operator_token = pending[-1]
         if row.precedence < precedence or (row.precedence == precedence == POWER):
             return
         if row.precedence == precedence == COMPARE:
@@ -91,7 +97,7 @@ def _fold(
         right, start = operands.pop()
         args: tuple[Expression, ...] = (right,)
         if row.is_prefix:
-            start = mark.start
+            start = operator_token.start
         else:
             left, start = operands.pop()
             args = (left, right)
@@ -104,6 +110,7 @@ def _stands_for_function(c: Cursor) -> bool:
 
 
 def _prefix(c: Cursor) -> Builtin | None:
+    """The prefix operator at the cursor, None if there is none; a minus before a number belongs to the literal."""
     token = c.token
     if token.kind not in ("glyph", "name") or _stands_for_function(c):
         return None
@@ -114,7 +121,7 @@ def _prefix(c: Cursor) -> Builtin | None:
 
 
 def _infix(c: Cursor) -> tuple[Builtin, Token] | None:
-    """The infix operator that comes next, which is read."""
+    """Consumes the infix operator at the cursor, None if there is none; `<-` is read as `<` and `-` here."""
     token = c.token
     if token.kind not in ("glyph", "name"):
         return None
@@ -130,8 +137,10 @@ def _is_number(token: Token) -> bool:
 
 
 def _operand(c: Cursor) -> Rule[Expression]:
-    """An operand: a literal, a name, a call, parentheses, ⟪⟫, λ, let, if."""
-    first, token = c.position, c.token
+    """Parses an operand: literal, name, call, parentheses, shift, λ, let, if, {...}; then calls and brackets after
+    it.
+    """
+    first_token, token = c.position, c.token
     result: Expression
     if _is_number(token) or (token.text == "-" and _is_number(c.ahead())):
         result = _number(c)
@@ -161,7 +170,7 @@ def _operand(c: Cursor) -> Rule[Expression]:
         name, span = c.word("an expression", "write a name, a number, or something between parentheses.")
         result = Name(name, span)
     while c.at("(", "["):
-        result = yield _postfix(c, result, first)
+        result = yield _postfix(c, result, first_token)
     return result
 
 
@@ -169,35 +178,36 @@ def _row_of_glyph(text: str) -> Builtin | None:
     return BY_GLYPH.get((text, 2)) or BY_GLYPH.get((text, 1))
 
 
-def _postfix(c: Cursor, value: Expression, first: int) -> Rule[Expression]:
-    """`f(x)`, `x[0]` and `x[I[0:5]]`."""
+def _postfix(c: Cursor, value: Expression, first_token: int) -> Rule[Expression]:
+    """Parses what follows an operand: arguments `f(x)`, a member `x[0]`, or a part `x[I[0:5]]`."""
     if c.accept("("):
         args: tuple[Expression, ...] = yield _arguments(c)
-        return Apply(value, args, c.since(first))
+        return Apply(value, args, c.since(first_token))
     c.advance()
     if c.at_word() and c.ahead().text == "[":
-        part = ranges(c)
+        intervals = ranges(c)
         c.expect("]", help="a part of a tensor is written x[I[0:5], J[1:3]].")
-        return Call("subset", (value,), (part,), c.since(first))
+        return Call("subset", (value,), (intervals,), c.since(first_token))
     index = affine(c)
     c.expect("]", help="a member of a tuple is written x[0], a part of a tensor x[I[0:5]].")
-    return Call("tuple_get", (value,), (index,), c.since(first))
+    return Call("tuple_get", (value,), (index,), c.since(first_token))
 
 
 def _arguments(c: Cursor, closer: str = ")") -> Rule[tuple[Expression, ...]]:
-    """Expressions between commas, up to and with the closing parenthesis."""
+    """Parses expressions between commas, and consumes the closing bracket."""
     arguments: list[Expression] = []
     while not c.at(closer):
         value: Expression = yield expression(c)
         arguments.append(value)
         if not c.accept(","):
             break
-    what = "arguments" if closer == ")" else "results"
-    c.expect(closer, help=missing_operator(c) or f"{what} are separated by commas.")
+    noun = "arguments" if closer == ")" else "results"
+    c.expect(closer, help=missing_operator(c) or f"{noun} are separated by commas.")
     return tuple(arguments)
 
 
 def missing_operator(c: Cursor) -> str:
+    """A hint for two expressions without an operator between them, empty if none applies."""
     if c.at("←", "<-"):
         return "one closure stores into one parameter; comparisons are written =."
     if c.token.kind == "number" or c.at_word():
@@ -206,48 +216,52 @@ def missing_operator(c: Cursor) -> str:
 
 
 def _parentheses(c: Cursor) -> Rule[Expression]:
-    """`(e)`, or a tuple: `(a, b)`, `(a,)`."""
-    first = c.position
-    is_tuple = bool(c.tokens.commas.get(first))
+    """Parses `(e)`, or a tuple if there is a comma: `(a, b)`, `(a,)`."""
+    first_token = c.position
+    is_tuple = bool(c.tokens.commas.get(first_token))
     c.advance()
     if c.at(")"):
         c.missing("an expression", "a tuple has at least one member: (x,).")
     members: tuple[Expression, ...] = yield _arguments(c)
-    return Call("make_tuple", members, (), c.since(first)) if is_tuple else members[0]
+    return Call("make_tuple", members, (), c.since(first_token)) if is_tuple else members[0]
 
 
 def _number(c: Cursor) -> Number:
-    first = c.position
+    """Parses a number with optional minus and suffix `f` (float32)."""
+    first_token = c.position
     sign = -1 if c.accept("-") else 1
     token = c.advance()
-    text, wanted = token.text, None
+    text, element = token.text, None
     if text.endswith("f") and token.kind == "number":
-        text, wanted = text[:-1], FLOAT32
+        text, element = text[:-1], FLOAT32
     if text.endswith(OFFSET):
         c.fail("S11", f"'{text}' is an offset, and stands between ⟪ and ⟫ only.", token, f"drop the {OFFSET}.")
-    return _literal(c, text, sign, wanted, c.since(first))
+    return _literal(c, text, sign, element, c.since(first_token))
 
 
-def _literal(c: Cursor, text: str, sign: int, wanted: Scalar | None, span: Span) -> Number:
-    """The literal of an element type; without one, whole numbers are int32 and others float64."""
-    whole = text.isdecimal()
-    wanted = wanted or (INT32 if whole else FLOAT64)
-    if wanted.is_integer:
-        if not whole:
-            c.fail("S12", f"{text} is not an {wanted}.", span, f"write it without a point, or cast({text}, {wanted}).")
-        return Number(sign * int(text), wanted, span)
+def _literal(c: Cursor, text: str, sign: int, kind: Scalar | None, span: Span) -> Number:
+    """The literal of an element type; by default int32 for whole numbers and float64 for others.
+
+    Raises S12 for a fraction of an integer type, and a number beyond the range of floats.
+    """
+    is_whole = text.isdecimal()
+    kind = kind or (INT32 if is_whole else FLOAT64)
+    if kind.is_integer:
+        if not is_whole:
+            c.fail("S12", f"{text} is not an {kind}.", span, f"write it without a point, or cast({text}, {kind}).")
+        return Number(sign * int(text), kind, span)
     value = float(text)
     if math.isinf(value) and text != "inf":
-        c.fail("S12", f"{text} is larger than every {wanted}.", span, "write inf if that is meant.")
-    return Number(sign * value, wanted, span)
+        c.fail("S12", f"{text} is larger than every {kind}.", span, "write inf if that is meant.")
+    return Number(sign * value, kind, span)
 
 
 def _let(c: Cursor) -> Rule[Expression]:
-    """`let a = e; let b = e; body`"""
+    """Parses `let a = e; let b = e; body`."""
     bound: list[tuple[str, Expression, Span]] = []
     while c.at("let"):
-        one: tuple[str, Expression, Span] = yield binding(c)
-        bound.append(one)
+        parsed: tuple[str, Expression, Span] = yield binding(c)
+        bound.append(parsed)
     body: Expression = yield expression(c)
     for name, value, span in reversed(bound):
         body = Let(name, value, body, span)
@@ -255,7 +269,7 @@ def _let(c: Cursor) -> Rule[Expression]:
 
 
 def binding(c: Cursor) -> Rule[tuple[str, Expression, Span]]:
-    """`let a = e;`"""
+    """Parses `let a = e;` into name, value and the name's span; raises N07 for a builtin's name."""
     c.advance()
     name, span = c.word("a name", "a binding is written let t = x + y; t × t.")
     if name in RESERVED and c.tokens.source.text[span.start] != "`":
@@ -269,16 +283,17 @@ def binding(c: Cursor) -> Rule[tuple[str, Expression, Span]]:
 
 
 def parameters(c: Cursor, typed: bool) -> tuple[Param, ...]:
+    """Parses parameters between parentheses; with `typed`, each must have a type."""
     c.expect("(", help="parameters stand between parentheses.")
     params: list[Param] = []
     while not c.at(")"):
         name, span = c.word("the name of a parameter")
-        kind: TensorType | None = None
+        param_type: TensorType | None = None
         if c.accept(":"):
-            kind = tensor_type(c)
+            param_type = tensor_type(c)
         elif typed:
             c.missing("':'", f"a parameter has a type: {name}: tensor<float, I[0:5]>.")
-        params.append(Param(name, kind, span))
+        params.append(Param(name, param_type, span))
         if not c.accept(","):
             break
     c.expect(")", help="parameters are separated by commas.")
@@ -286,42 +301,43 @@ def parameters(c: Cursor, typed: bool) -> tuple[Param, ...]:
 
 
 def _lambda(c: Cursor) -> Rule[Expression]:
-    first = c.position
+    """Parses `λ(x: T, y) → e`."""
+    first_token = c.position
     c.advance()
     params = parameters(c, typed=False)
     c.expect("→", "->", help="a function is written λ(x: tensor<float, I[0:5]>) → e.")
     body: Expression = yield expression(c)
-    return Lambda(params, body, c.since(first))
+    return Lambda(params, body, c.since(first_token))
 
 
 def _results(c: Cursor) -> Rule[Expression]:
-    """`{a, b}`"""
-    first = c.position
+    """Parses `{a, b}`, the results of a function."""
+    first_token = c.position
     c.advance()
     values: tuple[Expression, ...] = yield _arguments(c, "}")
     if not values:
-        c.fail("S01", "this function returns nothing.", c.since(first), "its results are written {a + 1, b}.")
-    return Results(values, c.since(first))
+        c.fail("S01", "this function returns nothing.", c.since(first_token), "its results are written {a + 1, b}.")
+    return Results(values, c.since(first_token))
 
 
 def _conditional(c: Cursor) -> Rule[Expression]:
-    """`if c then a else b`"""
-    first = c.position
+    """Parses `if c then a else b`."""
+    first_token = c.position
     usage_ = "a choice is written if c then a else b, or if(c, a, b)."
     c.advance()
     condition: Expression = yield expression(c)
     c.expect("then", help=usage_)
-    yes: Expression = yield expression(c)
+    then_value: Expression = yield expression(c)
     c.expect("else", help=usage_)
-    no: Expression = yield expression(c)
-    return Call("if", (condition, yes, no), (), c.since(first))
+    else_value: Expression = yield expression(c)
+    return Call("if", (condition, then_value, else_value), (), c.since(first_token))
 
 
 # Calls of builtins
 
 
 def _call(c: Cursor) -> Rule[Expression]:
-    """A word before a parenthesis: a builtin, an element type, `shift`, `operator`, or a function of the program."""
+    """Parses a word before a parenthesis: builtin, `shift`, `operator`, element type, or the name of a function."""
     token = c.token
     word = token.text.removeprefix("__")
     if word in TABLE:
@@ -338,18 +354,20 @@ def _call(c: Cursor) -> Rule[Expression]:
     return Name(token.text, c.span(token))
 
 
-def _builtin(c: Cursor, row: Builtin) -> Rule[Expression]:
-    """A call as the form of the builtin says; slots that are not operands are read by their kind."""
-    first = c.position
-    help_ = f"it is written {usage(row)}."
+def _builtin(c: Cursor, builtin: Builtin) -> Rule[Expression]:
+    """Parses a call by the form of its builtin; static slots are read by their kind, optional ones get their
+    default.
+    """
+    first_token = c.position
+    help_ = f"it is written {usage(builtin)}."
     args: list[Expression] = []
     static: list[object] = []
     c.advance()
-    for group in row.form:
+    for group in builtin.form:
         c.expect("(", help=help_)
         if set(group) <= {"x", "xs"}:
-            more: tuple[Expression, ...] = yield _arguments(c)
-            args += more
+            arguments: tuple[Expression, ...] = yield _arguments(c)
+            args += arguments
             continue
         for index, slot in enumerate(group):
             if slot.endswith("?") and c.at(")"):
@@ -363,29 +381,29 @@ def _builtin(c: Cursor, row: Builtin) -> Rule[Expression]:
             else:
                 static.append(SLOTS[slot].read(c))
         c.expect(")", help=help_)
-    return Call(row.name, tuple(args), tuple(static), c.since(first))
+    return Call(builtin.name, tuple(args), tuple(static), c.since(first_token))
 
 
 def _conversion(c: Cursor, element: Scalar) -> Rule[Expression]:
-    """`int64(3)` is a literal, `int64(x)` a cast."""
-    first = c.position
+    """Parses `int64(3)` as a literal, `int64(x)` as a cast."""
+    first_token = c.position
     c.advance()
     c.advance()
-    signed = 1 if c.at("-") else 0
-    number = c.ahead(signed)
-    plain = number.text == "inf" or (_is_number(number) and not number.text.endswith(("f", OFFSET)))
-    if element != BOOL and plain and c.ahead(signed + 1).text == ")":
-        c.position += signed + 2
-        return _literal(c, number.text, -1 if signed else 1, element, c.since(first))
+    minus = 1 if c.at("-") else 0
+    number = c.ahead(minus)
+    is_literal = number.text == "inf" or (_is_number(number) and not number.text.endswith(("f", OFFSET)))
+    if element != BOOL and is_literal and c.ahead(minus + 1).text == ")":
+        c.position += minus + 2
+        return _literal(c, number.text, -1 if minus else 1, element, c.since(first_token))
     args: tuple[Expression, ...] = yield _arguments(c)
     if len(args) != 1:
-        c.fail("S01", f"{element}(...) converts one value.", c.since(first), f"it is written {element}(x).")
-    return Call("cast", args, (element,), c.since(first))
+        c.fail("S01", f"{element}(...) converts one value.", c.since(first_token), f"it is written {element}(x).")
+    return Call("cast", args, (element,), c.since(first_token))
 
 
 def _operator(c: Cursor) -> Operator:
-    """`operator(+, tensor<float>, tensor<float>)`: an elementwise builtin as a function of these types."""
-    first = c.position
+    """Parses `operator(+, tensor<float>, tensor<float>)`: an elementwise builtin as a function of these types."""
+    first_token = c.position
     c.advance()
     c.advance()
     token = c.advance()
@@ -393,49 +411,52 @@ def _operator(c: Cursor) -> Operator:
     while c.accept(","):
         types.append(tensor_type(c))
     c.expect(")", help="it is written operator(+, tensor<float>, tensor<float>).")
-    row = BY_GLYPH.get((token.text, len(types))) or _row_of_glyph(token.text)
-    row = row or TABLE.get(token.text.removeprefix("__"))
-    if row is None or not row.elementwise or row.static_slots:
+    builtin = BY_GLYPH.get((token.text, len(types))) or _row_of_glyph(token.text)
+    builtin = builtin or TABLE.get(token.text.removeprefix("__"))
+    if builtin is None or not builtin.elementwise or builtin.static_slots:
         c.fail("N03", f"there is no elementwise builtin '{token.text}'.", token, "such as +, min or exp.")
-    return Operator(row.name, tuple(types), c.since(first))
+    return Operator(builtin.name, tuple(types), c.since(first_token))
 
 
 def _shift(c: Cursor, closer: str) -> Rule[Expression]:
-    """`⟪I, 1⟫(x)` and `shift(I, 1)(x)`."""
-    first = c.position
+    """Parses `⟪I, 1⟫(x)`, or `shift(I, 1)(x)` with `closer` ")"."""
+    first_token = c.position
     usage_ = "a shift is written ⟪I, 1⟫(x), ⟪V2E, 0⟫(x) or ⟪V2E⟫(x)."
     c.position += 1 if closer == "⟫" else 2
     offsets: list[Offset] = []
     while not c.at(closer):
-        begin = c.position
+        offset_token = c.position
         if c.at_word() and c.ahead().text in (",", closer):
             name, span = c.word("a dim or a table")
             offsets.append(Offset(name, None, span))
         else:
             distance = affine(c, offset=True)
             if not offsets or offsets[-1].distance is not None:
-                c.fail("S14", "this distance has no dim or table before it.", c.since(begin), usage_)
+                c.fail("S14", "this distance has no dim or table before it.", c.since(offset_token), usage_)
             offsets[-1] = Offset(offsets[-1].name, distance, offsets[-1].span)
         if not c.accept(","):
             break
     c.expect(closer, help=usage_)
     if not offsets:
-        c.fail("S14", "this shift names no dim and no table.", c.since(first), usage_)
+        c.fail("S14", "this shift names no dim and no table.", c.since(first_token), usage_)
     c.expect("(", help="a shift needs its operand: ⟪I, 1⟫(x).")
     args: tuple[Expression, ...] = yield _arguments(c)
     if len(args) != 1:
-        c.fail("S14", f"a shift has one operand, and here are {len(args)}.", c.since(first), usage_)
-    return Shift(tuple(offsets), args[0], c.since(first))
+        c.fail("S14", f"a shift has one operand, and here are {len(args)}.", c.since(first_token), usage_)
+    return Shift(tuple(offsets), args[0], c.since(first_token))
 
 
 def parse_programs(source: Source) -> tuple[Program, ...]:
-    """Every fencil of a text. Raises all diagnostics of its syntax at once."""
+    """Parses all fencils of a text; `offsets {...}` holds for those after it.
+
+    After an error parsing continues with the next closure or fencil, and all diagnostics are raised at once.
+    """
     c = Cursor(tokenize(source))
     findings: list[Diagnostic] = []
     programs: list[Program] = []
     offsets: dict[str, str] = {}
     while c.token.kind != "end" and len(findings) < MAX_FINDINGS:
-        first = c.position
+        first_token = c.position
         try:
             if c.at("offsets") and c.ahead().text == "{":
                 offsets.update(_offsets(c))
@@ -443,7 +464,7 @@ def parse_programs(source: Source) -> tuple[Program, ...]:
                 programs.append(_program(c, offsets, findings))
         except DiagnosticError as error:
             findings += error.diagnostics
-            _skip_fencil(c, first)
+            _skip_fencil(c, first_token)
     if findings:
         raise DiagnosticError(findings[:MAX_FINDINGS])
     return tuple(programs)
@@ -453,7 +474,7 @@ def parse_programs(source: Source) -> tuple[Program, ...]:
 
 
 def _offsets(c: Cursor) -> dict[str, str]:
-    """`offsets { i: IDim, V2E: V2E }`"""
+    """Parses the header `offsets { i: IDim, V2E: V2E }`."""
     c.advance()
     c.expect("{")
     offsets: dict[str, str] = {}
@@ -471,6 +492,7 @@ def _offsets(c: Cursor) -> dict[str, str]:
 
 
 def _program(c: Cursor, offsets: dict[str, str], findings: list[Diagnostic]) -> Program:
+    """Parses one fencil; errors in closures are added to `findings`, and parsing continues after the closure."""
     start = c.position
     if c.at("fencil") and (c.ahead().text == "(" or c.at_word(1)):
         c.advance()
@@ -483,28 +505,28 @@ def _program(c: Cursor, offsets: dict[str, str], findings: list[Diagnostic]) -> 
     c.expect("{", help="the closures of a fencil stand between { and }.")
     block_end = c.tokens.closing[opening]
     closures: list[Closure] = []
-    before: list[Binding] = []
+    bindings: list[Binding] = []
     while c.position < block_end:
-        first, c.depth = c.position, 0
+        first_token, c.depth = c.position, 0
         try:
             if c.at("let"):
-                before.append(Binding(*run(binding(c))))
+                bindings.append(Binding(*run(binding(c))))
                 continue
-            closures.append(run(_closure(c, tuple(before))))
-            before.clear()
+            closures.append(run(_closure(c, tuple(bindings))))
+            bindings.clear()
             if not c.accept(";") and not c.at("}", "let") and not _at_closure(c):
                 c.missing("an operator or ';'", missing_operator(c))
         except DiagnosticError as error:
             findings += error.diagnostics
             if len(findings) >= MAX_FINDINGS:
                 raise DiagnosticError(()) from None
-            _skip_closure(c, first, block_end)
+            _skip_closure(c, first_token, block_end)
     c.expect("}")
     return Program(name, params, tuple(closures), tuple(offsets.items()), span)
 
 
-def _closure(c: Cursor, before: tuple[Binding, ...]) -> Rule[Closure]:
-    """Behind what is bound for it, `out ← e`, `out[I[0:3]] ← e` or `subset(out, I[0:3]) ← e`."""
+def _closure(c: Cursor, bindings: tuple[Binding, ...]) -> Rule[Closure]:
+    """Parses `out ← e`, `out[I[0:3]] ← e` or `subset(out, I[0:3]) ← e`; `bindings` are the lets in front of it."""
     start = c.position
     region: tuple[Range, ...] | None = None
     if c.at("subset", "__subset") and c.ahead().text == "(":
@@ -524,7 +546,7 @@ def _closure(c: Cursor, before: tuple[Binding, ...]) -> Rule[Closure]:
         c.missing("'←'", "a closure stores with ← or <-.")
     c.expect("←", "<-", help="closures are written out ← e;.")
     value: Expression = yield expression(c)
-    return Closure(output, region, value, span, before)
+    return Closure(output, region, value, span, bindings)
 
 
 def _at_closure(c: Cursor) -> bool:
@@ -534,22 +556,22 @@ def _at_closure(c: Cursor) -> bool:
 
 
 def _skip_closure(c: Cursor, first: int, block_end: int) -> None:
-    """To the next closure after an error; a `;` of a `let` is none."""
-    failed, c.position = c.position, first
+    """Moves the cursor to the next closure after an error in the one that began at token `first`."""
+    error_position, c.position = c.position, first
     while c.position < block_end:
-        separated = c.token.text == ";"
+        after_semicolon = c.token.text == ";"
         c.position = c.tokens.closing.get(c.position, c.position) + 1
-        begins = c.position >= block_end or (_at_closure(c) and (separated or c.ahead().text != "["))
-        if c.position > failed and begins:
+        at_next = c.position >= block_end or (_at_closure(c) and (after_semicolon or c.ahead().text != "["))
+        if c.position > error_position and at_next:
             return
     c.position = block_end
 
 
 def _skip_fencil(c: Cursor, first: int) -> None:
-    """Behind the closures of a fencil whose head is wrong."""
-    failed, c.position = c.position, first
+    """Moves the cursor behind the closures of a fencil with an error, which began at token `first`."""
+    error_position, c.position = c.position, first
     while c.token.kind != "end":
-        block = c.token.text == "{"
+        is_block = c.token.text == "{"
         c.position = c.tokens.closing.get(c.position, c.position) + 1
-        if block and c.position > failed:
+        if is_block and c.position > error_position:
             return

@@ -45,7 +45,7 @@ from tensorir.text.sizes import Template
 
 
 def unparse(fencil: ir.Fencil) -> syntax.Program:
-    """The syntax tree of a fencil."""
+    """The syntax tree of a fencil; nodes used several times become `let`s."""
     closures = _rename_apart(fencil)
     names = _Names.of([c.value for c in closures], fencil.params)
     written = [one for run in runs(closures) for one in _run(run, names)]
@@ -53,7 +53,7 @@ def unparse(fencil: ir.Fencil) -> syntax.Program:
 
 
 def unparse_expr(expr: ir.Expr) -> syntax.Expression:
-    """The syntax tree of an expression."""
+    """The syntax tree of an expression; nodes used several times become `let`s."""
     if _repeats(expr):
         (expr,) = build.with_unique_names([expr], {v.name for v in expr.free})
     units = _split_units([expr])
@@ -61,7 +61,7 @@ def unparse_expr(expr: ir.Expr) -> syntax.Expression:
 
 
 def _rename_apart(fencil: ir.Fencil) -> tuple[ir.Closure, ...]:
-    """The closures of a fencil, where a pass left one name with two functions under other names."""
+    """The closures with unique parameter names, where a pass left functions whose parameters share a name."""
     if not any(_repeats(c.value) for c in fencil.closures):
         return fencil.closures
     return with_values(
@@ -75,16 +75,16 @@ def _repeats(root: ir.Expr) -> bool:
 
 
 def _run(closures: Sequence[ir.Closure], names: _Names) -> Iterator[syntax.Closure]:
-    """Closures of which none reads what another has stored, with what several of them use in front."""
+    """The syntax of closures that read the same values, each with `let`s in front for nodes that later ones share."""
     units = _split_units(values(closures))
-    outer = _name_shared(units, names)
+    shared = _name_shared(units, names)
     for k, c in enumerate(closures):
-        before = tuple(
-            syntax.Binding(outer.label[id(n)], _write(units.of[id(n)], n, outer, units.uses, bound=True))
+        bindings = tuple(
+            syntax.Binding(shared.label[id(n)], _write(units.of[id(n)], n, shared, units.uses, bound=True))
             for n in units.before[k]
         )
         region = None if c.region is None else _ranges(c.region)
-        yield syntax.Closure(c.output.name, region, _write(units.of[~k], c.value, outer, units.uses), before=before)
+        yield syntax.Closure(c.output.name, region, _write(units.of[~k], c.value, shared, units.uses), before=bindings)
 
 
 def unparse_type(kind: TensorType) -> syntax.TensorType:
@@ -108,6 +108,7 @@ class _Names:
 
     @staticmethod
     def of(roots: Sequence[ir.Expr], params: Iterable[ir.Var]) -> _Names:
+        """The names that appear in expressions and parameters."""
         variables = {p.name for p in params}
         dims = {d for p in params for d in p.type.dims}
         for node in postorder(*roots):
@@ -125,35 +126,40 @@ class _Names:
 
 @dataclass(slots=True)
 class _Units:
-    """The units between the semicolons of a fencil: the values of closures, and nodes that several of these use."""
+    """The units that closures are written in: their values, and nodes that several of them share, bound in front."""
 
     of: dict[int, list[ir.Expr]]
-    """The nodes of each unit, operands first: of closure k by ~k, of what is shared by its identity."""
+    """The nodes of each unit, operands first: the key of closure k is ~k, of a shared node its identity."""
     before: list[list[ir.Expr]]
-    """What is shared and stands before each closure."""
+    """By closure, the shared nodes that are bound in front of it."""
     uses: dict[int, int]
 
 
 def _split_units(roots: Sequence[ir.Expr]) -> _Units:
+    """Assigns each node to the closures (~k) and shared nodes (identity) that contain it, readers before operands.
+
+    A node in several units becomes a unit of its own, bound before the first closure that reads it, unless it uses a
+    function's parameter.
+    """
     order = list(postorder(*roots))
     bound = {p for n in order if isinstance(n, ir.Lambda) for p in n.params}
     readers: defaultdict[int, set[int]] = defaultdict(set)
-    first: dict[int, int] = {}
+    first_reader: dict[int, int] = {}
     for k, root in reversed(list(enumerate(roots))):
         readers[id(root)].add(~k)
-        first[id(root)] = k
+        first_reader[id(root)] = k
     before: list[list[ir.Expr]] = [[] for _ in roots]
     uses = use_counts(*roots)
     for node in reversed(order):
-        named = node.label or uses[id(node)] > 1
+        has_name = node.label or uses[id(node)] > 1
         # what a value in front of closures begins with stands in front of them, too
-        several = len(readers[id(node)]) > 1 or (named and min(readers[id(node)]) >= 0)
-        if several and not isinstance(node, _UNNAMED) and node.free.isdisjoint(bound):
-            before[first[id(node)]].append(node)
+        is_shared = len(readers[id(node)]) > 1 or (has_name and min(readers[id(node)]) >= 0)
+        if is_shared and not isinstance(node, _UNNAMED) and node.free.isdisjoint(bound):
+            before[first_reader[id(node)]].append(node)
             readers[id(node)] = {id(node)}
         for child in node.children:
             readers[id(child)] |= readers[id(node)]
-            first[id(child)] = min(first.get(id(child), len(roots)), first[id(node)])
+            first_reader[id(child)] = min(first_reader.get(id(child), len(roots)), first_reader[id(node)])
     of: defaultdict[int, list[ir.Expr]] = defaultdict(list)
     for node in order:
         for unit in readers[id(node)]:
@@ -174,7 +180,7 @@ def _name_shared(units: _Units, names: _Names) -> _Scopes:
 
 @dataclass(slots=True)
 class _Scopes:
-    """The scope of each node that gets a name: by the identity of the function whose body it opens, or None."""
+    """The names of `let`s: `label` by node, and `members` the nodes bound at the top (None) or in a function's body."""
 
     names: _Names
     label: dict[int, str] = field(default_factory=dict[int, str])
@@ -186,84 +192,92 @@ class _Scopes:
         return self.names.variables.union(self.label.values())
 
     def name(self, nodes: Sequence[ir.Expr]) -> None:
-        """Give each node a name of its own: its label, or one that is free."""
-        taken, counters = set(self.used | self.names.dims | RESERVED), dict[str, int]()
+        """Gives each node a unique name: its label, with a number if needed, or t1, t2, ..."""
+        used_names, suffixes = set(self.used | self.names.dims | RESERVED), dict[str, int]()
         for node in nodes:
             if node.label:
-                self.label[id(node)] = _fresh(node.label, node.label, "_", taken, counters)
+                self.label[id(node)] = _fresh(node.label, node.label, "_", used_names, suffixes)
         for node in nodes:
             if not node.label:
-                self.label[id(node)] = _fresh("", "t", "", taken, counters)
+                self.label[id(node)] = _fresh("", "t", "", used_names, suffixes)
 
 
 def _open_scopes(order: Sequence[ir.Expr], outer: _Scopes, uses: Mapping[int, int]) -> _Scopes:
-    """The names of a unit's nodes, those from outside of it among them."""
+    """The names for a unit's nodes (with those bound outside), each in the scope of the innermost function whose
+    parameter it uses.
+    """
     result = _Scopes(outer.names, dict(outer.label))
-    named = [
+    named_nodes = [
         n for n in order if id(n) not in outer.label and (n.label or (uses[id(n)] > 1 and not isinstance(n, _UNNAMED)))
     ]
-    result.name(named)
-    functions = [n for n in order if isinstance(n, ir.Lambda)] if named else []
-    binder = {p: id(f) for f in functions for p in f.params}
-    level: dict[int, int] = {}  # how many functions stand around one at least
+    result.name(named_nodes)
+    functions = [n for n in order if isinstance(n, ir.Lambda)] if named_nodes else []
+    function_of = {p: id(f) for f in functions for p in f.params}
+    depth: dict[int, int] = {}  # how many functions stand around one at least
     for f in reversed(functions):  # what a function is in comes after it
-        level[id(f)] = 1 + max((level.get(binder[v], 0) for v in f.free if v in binder), default=0)
-    for node in named:
-        owner = max((binder[v] for v in node.free if v in binder), key=lambda f: level[f], default=None)
+        depth[id(f)] = 1 + max((depth.get(function_of[v], 0) for v in f.free if v in function_of), default=0)
+    for node in named_nodes:
+        owner = max((function_of[v] for v in node.free if v in function_of), key=lambda f: depth[f], default=None)
         result.members.setdefault(owner, []).append(node)
     return result
 
 
-def _fresh(name: str, stem: str, separator: str, taken: set[str], counters: dict[str, int]) -> str:
-    while not name or name in taken:
+def _fresh(name: str, stem: str, separator: str, used_names: set[str], counters: dict[str, int]) -> str:
+    """A free name: `name` itself if possible, otherwise `stem` and a number; it is added to `used_names`."""
+    while not name or name in used_names:
         counters[stem] = counters.get(stem, 0) + 1
         name = f"{stem}{separator}{counters[stem]}"
-    taken.add(name)
+    used_names.add(name)
     return name
 
 
 def _write(
     order: Sequence[ir.Expr], root: ir.Expr, outer: _Scopes, uses: Mapping[int, int], bound: bool = False
 ) -> syntax.Expression:
-    """The syntax tree of a unit, or, with `bound`, of what its own name stands for."""
+    """The syntax tree of a unit whose nodes are in `order`, operands first; `outer` are the names bound outside.
+
+    With `bound` the tree of the root itself, although it has a name. Nested shifts are written as one.
+    """
     scopes = _open_scopes(order, outer, uses)
-    used = scopes.used
-    written: dict[int, syntax.Expression] = {}
+    used_names = scopes.used
+    tree_of: dict[int, syntax.Expression] = {}
     # shifts that are written as part of the shift that they are operands of
-    outer_shifts = (n for n in order if isinstance(n, ir.Call) and _is_shift(n, scopes, used))
+    outer_shifts = (n for n in order if isinstance(n, ir.Call) and _is_shift(n, scopes, used_names))
     operands = (n.args[-1] for n in outer_shifts if id(n.args[-1]) not in scopes.label)
-    inner = {id(x) for x in operands if _is_shift(x, scopes, used)}
+    merged_shifts = {id(x) for x in operands if _is_shift(x, scopes, used_names)}
 
     def use(node: ir.Expr) -> syntax.Expression:
+        """The name of a node, or its tree if it has none."""
         name = scopes.label.get(id(node))
-        return written[id(node)] if name is None else syntax.Name(name)
+        return tree_of[id(node)] if name is None else syntax.Name(name)
 
     def opened(owner: int | None, body: syntax.Expression) -> syntax.Expression:
+        """The body inside of the `let`s that belong to a function (None: to the unit)."""
         for node in reversed(scopes.members.get(owner, ())):
-            body = syntax.Let(scopes.label[id(node)], written[id(node)], body)
+            body = syntax.Let(scopes.label[id(node)], tree_of[id(node)], body)
         return body
 
     for node in order:
         match node:
             case ir.Literal(value, element):
-                tree: syntax.Expression = syntax.Number(value, element)
+                new_tree: syntax.Expression = syntax.Number(value, element)
             case ir.Var(name):
-                tree = syntax.Name(name)
+                new_tree = syntax.Name(name)
             case ir.Operator(op, types):
-                tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
+                new_tree = syntax.Operator(op, tuple(unparse_type(t) for t in types))
             case ir.Lambda(params, results):
                 values = tuple(use(r) for r in results)
                 body = values[0] if len(values) == 1 else syntax.Results(values)
-                tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), body))
+                new_tree = syntax.Lambda(tuple(_param(p) for p in params), opened(id(node), body))
             case ir.Apply(function, args):
                 inferred = tuple(a.type for a in args)
-                tree = syntax.Apply(_function(use(function), function, inferred), tuple(use(a) for a in args))
+                new_tree = syntax.Apply(_function(use(function), function, inferred), tuple(use(a) for a in args))
             case ir.Call():
-                if id(node) in inner:
+                if id(node) in merged_shifts:
                     continue
-                tree = _shift(node, scopes, use, used) or _call(node, [use(a) for a in node.args])
-        written[id(node)] = tree
-    return opened(None, written[id(root)] if bound else use(root))
+                new_tree = _shift(node, scopes, use, used_names) or _call(node, [use(a) for a in node.args])
+        tree_of[id(node)] = new_tree
+    return opened(None, tree_of[id(root)] if bound else use(root))
 
 
 def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> syntax.Expression:
@@ -276,11 +290,11 @@ def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> synt
 # Shifts: one in front of another is written as one, `⟪I, 1, J, 1⟫(x)`
 
 
-def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:
-    """True if it can be written with ⟪⟫: its table has a name, or its dim has one that nothing else has."""
+def _is_shift(node: ir.Expr, scopes: _Scopes, used_names: frozenset[str]) -> bool:
+    """True if a call can be written with ⟪⟫: its table is a name, or no value is named like its dim."""
     match node:
         case ir.Call("cartesian_shift", _, (dim, _)):
-            return dim not in used
+            return dim not in used_names
         case ir.Call("unstructured_shift" | "shift_init", (table, _)):
             return isinstance(table, ir.Var) or id(table) in scopes.label
         case _:
@@ -290,6 +304,7 @@ def _is_shift(node: ir.Expr, scopes: _Scopes, used: frozenset[str]) -> bool:
 def _shift(
     node: ir.Call, scopes: _Scopes, use: Callable[[ir.Expr], syntax.Expression], used: frozenset[str]
 ) -> syntax.Expression | None:
+    """A chain of shifts without names in between as one shift; None for other calls."""
     offsets: list[syntax.Offset] = []
     inner: ir.Expr = node
     while (
@@ -316,8 +331,8 @@ def _name(tree: syntax.Expression) -> str:
 
 
 def _call(node: ir.Call, args: list[syntax.Expression]) -> syntax.Expression:
-    """A call, without what follows from the rest of it."""
-    row, count = TABLE[node.op], function_count(node.op, len(args))
+    """The syntax of a call; static parameters and operator types that can be inferred again are left out."""
+    builtin, count = TABLE[node.op], function_count(node.op, len(args))
     types = [a.type for a in node.args[count:] if isinstance(a.type, TensorType)]
     static = _without_inferable(node)
     if count and static != node.static and isinstance(args[0], syntax.Operator):
@@ -325,10 +340,11 @@ def _call(node: ir.Call, args: list[syntax.Expression]) -> syntax.Expression:
         static = static if isinstance(args[0], syntax.Operator) and args[0].types is None else node.static
     for index in range(count):
         args[index] = _function(args[index], node.args[index], _parameter_types(node.op, static, types))
-    return syntax.Call(node.op, tuple(args), lift(row, static))
+    return syntax.Call(node.op, tuple(args), lift(builtin, static))
 
 
 def _parameter_types(op: str, static: tuple[Any, ...], types: Sequence[TensorType]) -> tuple[TensorType, ...] | None:
+    """`parameter_types` of the elaborator, None also where it raises."""
     try:
         return parameter_types(op, static, types, ())
     except DiagnosticError:
@@ -336,7 +352,7 @@ def _parameter_types(op: str, static: tuple[Any, ...], types: Sequence[TensorTyp
 
 
 def _without_inferable(node: ir.Call) -> tuple[Any, ...]:
-    """Static parameters with the folded dim left out where it is the one that is meant anyway."""
+    """The static parameters, with None for a folded dim that the elaborator would choose itself."""
     types = [a.type for a in node.args[2:] if isinstance(a.type, TensorType)]
     match node.op, node.static:
         case "reduce", Fold(dim) if highest_neighbour(d for t in types for d in t.dims) == dim:
@@ -356,7 +372,7 @@ _POSTFIX, _ATOM = POWER + 1, POWER + 2
 
 
 def print_fencil(fencil: ir.Fencil | Template, *, ascii: bool = False, width: int = 100) -> str:
-    """The text of a fencil or template, wrapped at a width, in Unicode or in ASCII."""
+    """The text of a fencil or template, with lines of at most `width` characters; `ascii` avoids Unicode signs."""
     program = fencil.program if isinstance(fencil, Template) else unparse(fencil)
     return render(_program(program, _Style(ascii)), width)
 
@@ -383,6 +399,7 @@ class _Style:
 
 
 def _program(program: syntax.Program, style: _Style) -> Document:
+    """The layout of a program: offsets, head, and a line per closure and binding."""
     parts: list[Document] = []
     if program.offsets:
         entries = ", ".join(f"{style.name(name)}: {style.name(target)}" for name, target in program.offsets)
@@ -414,6 +431,7 @@ def _type(kind: syntax.TensorType, style: _Style) -> str:
 
 
 def _closure(closure: syntax.Closure, style: _Style) -> Rule[Document]:
+    """The layout of `out[...] ← e;`; an applied λ begins on the same line."""
     head = style.name(closure.output)
     if closure.region is not None:
         head += f"[{spell_ranges(closure.region, style.ascii)}]"
@@ -423,8 +441,8 @@ def _closure(closure: syntax.Closure, style: _Style) -> Rule[Document]:
     return group(f"{head} {style.sign('←', '<-')}", nested(SPACE, value), ";")
 
 
-def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[Document]:
-    """An expression where operators of the precedence `least` may stand; others are put between parentheses."""
+def _expression(node: syntax.Expression, style: _Style, min_precedence: int = 0) -> Rule[Document]:
+    """The layout of an expression, between parentheses if it binds less tightly than `min_precedence`."""
     precedence = _precedence(node)
     match node:
         case syntax.Number(value, element):
@@ -462,10 +480,11 @@ def _expression(node: syntax.Expression, style: _Style, least: int = 0) -> Rule[
                 result = yield _infix(node, row, style)
         case syntax.Call():
             result = yield _printed_call(node, style)
-    return group("(", nested(EMPTY, result), EMPTY, ")") if precedence < least else result
+    return group("(", nested(EMPTY, result), EMPTY, ")") if precedence < min_precedence else result
 
 
 def _precedence(node: syntax.Expression) -> int:
+    """How tightly the text of an expression binds: 0 for λ, let and if, `_ATOM` for names and calls."""
     match node:
         case syntax.Lambda() | syntax.Let():
             return 0
@@ -491,34 +510,35 @@ def _argument(node: syntax.Expression, style: _Style) -> Rule[Document]:
 
 
 def _operator(node: syntax.Operator, style: _Style) -> Document:
+    """The layout of a builtin as a function: its sign or name, with `operator(...)` if it has types."""
     row = TABLE[node.op]
     name = f"__{node.op}" if node.op in KEYWORDS else node.op
     if row.glyphs:
-        mark = glyph(row, style.ascii)
-        if (BY_GLYPH.get((mark, 2)) or BY_GLYPH.get((mark, 1))) is row:
-            name = mark
+        sign = glyph(row, style.ascii)
+        if (BY_GLYPH.get((sign, 2)) or BY_GLYPH.get((sign, 1))) is row:
+            name = sign
     if node.types is None:
         return name
     return _list("operator(", [name, *(_type(t, style) for t in node.types)], ")")
 
 
 def _infix(node: syntax.Call, row: Builtin, style: _Style) -> Rule[Document]:
-    """Operators of one precedence in a row, `a + b - c`, with a break before each."""
+    """A chain of infix operators of one precedence, `a + b - c`, with a possible line break before each."""
     precedence = row.precedence
     left_least = precedence + (precedence in (COMPARE, POWER))
     right_least = precedence + (precedence != POWER)
     spine: list[tuple[str, syntax.Expression]] = []
-    inner: syntax.Expression = node
-    while isinstance(inner, syntax.Call) and _precedence(inner) == precedence and not TABLE[inner.op].is_prefix:
-        spine.append((glyph(TABLE[inner.op], style.ascii), inner.args[1]))
-        inner = inner.args[0]
+    left: syntax.Expression = node
+    while isinstance(left, syntax.Call) and _precedence(left) == precedence and not TABLE[left.op].is_prefix:
+        spine.append((glyph(TABLE[left.op], style.ascii), left.args[1]))
+        left = left.args[0]
         if left_least > precedence:
             break
-    first: Document = yield _expression(inner, style, left_least)
+    first: Document = yield _expression(left, style, left_least)
     parts: list[Document] = [first]
-    for mark, operand in reversed(spine):
+    for sign, operand in reversed(spine):
         right: Document = yield _expression(operand, style, right_least)
-        parts += [SPACE, together(f"{mark} ", right)]
+        parts += [SPACE, together(f"{sign} ", right)]
     return group(parts[0], nested(*parts[1:]))
 
 
@@ -528,6 +548,7 @@ def _head(node: syntax.Lambda, style: _Style) -> Document:
 
 
 def _apply(node: syntax.Apply, style: _Style) -> Rule[Document]:
+    """The layout of `f(x)`, with parentheses around a λ, and around a name that is reserved."""
     function: Document
     if isinstance(node.function, syntax.Lambda):
         body: Document = yield _expression(node.function.body, style)
@@ -540,6 +561,7 @@ def _apply(node: syntax.Apply, style: _Style) -> Rule[Document]:
 
 
 def _printed_shift(node: syntax.Shift, style: _Style) -> Rule[Document]:
+    """The layout of `⟪I, 1⟫(x)`, in ASCII `shift(I, 1)(x)`."""
     items: list[Document] = []
     for offset in node.offsets:
         distance = "" if offset.distance is None else f", {spell_affine(offset.distance, style.ascii)}"
@@ -550,17 +572,19 @@ def _printed_shift(node: syntax.Shift, style: _Style) -> Rule[Document]:
 
 
 def _let(node: syntax.Let, style: _Style) -> Rule[Document]:
+    """The layout of a chain of bindings and the expression after it."""
     parts: list[Document] = []
-    inner: syntax.Expression = node
-    while isinstance(inner, syntax.Let):
-        binding: Document = yield _binding(inner.name, inner.value, style)
+    rest: syntax.Expression = node
+    while isinstance(rest, syntax.Let):
+        binding: Document = yield _binding(rest.name, rest.value, style)
         parts += [binding, SPACE]
-        inner = inner.body
-    body: Document = yield _expression(inner, style)
+        rest = rest.body
+    body: Document = yield _expression(rest, style)
     return group(*parts, body)
 
 
 def _binding(name: str, bound: syntax.Expression, style: _Style) -> Rule[Document]:
+    """The layout of `let name = value;`."""
     value: Document
     if isinstance(bound, syntax.Operator):
         value = _operator(bound, style)
@@ -570,21 +594,22 @@ def _binding(name: str, bound: syntax.Expression, style: _Style) -> Rule[Documen
 
 
 def _conditional(node: syntax.Call, style: _Style) -> Rule[Document]:
-    """Choices in a row: `if c then a else if d then b else e`."""
+    """The layout of `if c then a else if d then b else e`, the chain in one group."""
     parts: list[Document] = []
-    inner: syntax.Expression = node
-    while isinstance(inner, syntax.Call) and inner.op == "if" and len(inner.args) == 3:
-        condition: Document = yield _expression(inner.args[0], style, 1)
-        if _starts_with_tuple(inner.args[0]):  # `if (a, b` would be read as a call
+    rest: syntax.Expression = node
+    while isinstance(rest, syntax.Call) and rest.op == "if" and len(rest.args) == 3:
+        condition: Document = yield _expression(rest.args[0], style, 1)
+        if _starts_with_tuple(rest.args[0]):  # `if (a, b` would be read as a call
             condition = group("(", nested(EMPTY, condition), EMPTY, ")")
-        yes: Document = yield _expression(inner.args[1], style, 1)
-        parts += [together("if ", condition), nested(SPACE, together("then ", yes)), SPACE, "else "]
-        inner = inner.args[2]
-    no: Document = yield _expression(inner, style)
-    return group(*parts, no)
+        then_value: Document = yield _expression(rest.args[1], style, 1)
+        parts += [together("if ", condition), nested(SPACE, together("then ", then_value)), SPACE, "else "]
+        rest = rest.args[2]
+    else_value: Document = yield _expression(rest, style)
+    return group(*parts, else_value)
 
 
 def _starts_with_tuple(node: syntax.Expression) -> bool:
+    """True if the text of an expression begins with a tuple's parenthesis, which after `if` would read as a call."""
     while isinstance(node, syntax.Call) and node.op != "make_tuple" and node.args:
         if node.op != "tuple_get" and not (TABLE[node.op].is_infix and len(node.args) > 1):
             return False
@@ -593,20 +618,20 @@ def _starts_with_tuple(node: syntax.Expression) -> bool:
 
 
 def _printed_call(node: syntax.Call, style: _Style) -> Rule[Document]:
-    """A builtin as its form says."""
-    row = TABLE[node.op]
+    """The layout of a call by the form of its builtin; optional static parameters with their default are left out."""
+    builtin = TABLE[node.op]
     args, static = list(node.args), list(node.static)
     # the operands of xs are what the slots with one operand leave
     groups: list[Document] = [node.op]
-    for slots in row.form:
+    for slot_group in builtin.form:
         items: list[Document] = []
-        for slot in slots:
+        for slot in slot_group:
             if slot in SLOTS:
                 value = static.pop(0)
                 if not slot.endswith("?") or value != SLOTS[slot].default:
                     items.append(SLOTS[slot].spell(value, style.ascii))
                 continue
-            count = len(args) if slot == "xs" or (slots == row.form[-1] and set(slots) == {"x"}) else 1
+            count = len(args) if slot == "xs" or (slot_group == builtin.form[-1] and set(slot_group) == {"x"}) else 1
             for _ in range(min(count, len(args))):
                 items.append((yield _argument(args.pop(0), style)))
         groups.append(_list("(", items, ")"))

@@ -24,8 +24,11 @@ from tensorir.text.syntax import TensorType as WrittenType
 
 
 def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
-    """The program with the entries of a provider that it uses, and the concrete tables to bind, by parameter."""
-    used = {
+    """Resolves abstract offsets: the program with the provider's names for them, and the tables to bind, by parameter.
+
+    Entries that no shift uses are ignored. A table without a parameter becomes one, with a type from its dims.
+    """
+    used_offsets = {
         offset.name.removesuffix(OFFSET)
         for closure in program.closures
         for node in walk(*closure.expressions)
@@ -37,7 +40,7 @@ def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dic
     params = list(program.params)
     for name, value in provider.items():
         name = str(name).removesuffix(OFFSET)
-        if name not in used:
+        if name not in used_offsets:
             continue
         if isinstance(value, (str, Dimension)):
             offsets[name] = str(value)
@@ -46,12 +49,12 @@ def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dic
         tables[offsets[name]] = value
         if all(p.name != offsets[name] for p in params):
             params.append(Param(offsets[name], _type_of(name, value, program.span), program.span))
-    offsets = {name: target for name, target in offsets.items() if name in used and target != name}
+    offsets = {name: target for name, target in offsets.items() if name in used_offsets and target != name}
     return dataclasses.replace(program, params=tuple(params), offsets=tuple(offsets.items())), tables
 
 
 def _type_of(name: str, table: Any, span: Span) -> WrittenType:
-    """The type of a table that knows its dims: a field, or a DataArray."""
+    """The written type of a table with named dims (a field, a DataArray), from 0; raises B07 for another object."""
     names, shape = getattr(table, "dims", None), getattr(table, "shape", None)
     element: Scalar | None = scalar_of(table.dtype) if hasattr(table, "dtype") else None
     if names is None or shape is None or element is None:
@@ -67,7 +70,7 @@ def _type_of(name: str, table: Any, span: Span) -> WrittenType:
 
 @dataclass(slots=True)
 class Structure:
-    """Numbers for expressions, the same for those that are equal; many questions together take linear time.
+    """Numbers expressions so that equal ones have the same number (hash-consing), in time linear in their nodes.
 
     >>> from tensorir.text import parse_expr
     >>> numbers = Structure()
@@ -81,15 +84,16 @@ class Structure:
     """Of each node by its identity; the node is kept, so that the identity stays its own."""
 
     def of(self, root: nodes.Expr) -> int:
+        """The number of an expression."""
         stack = [root]
         while stack:
             node = stack[-1]
             if id(node) in self.known:
                 stack.pop()
                 continue
-            missing = [c for c in node.children if id(c) not in self.known]
-            if missing:
-                stack.extend(missing)
+            unnumbered = [c for c in node.children if id(c) not in self.known]
+            if unnumbered:
+                stack.extend(unnumbered)
                 continue
             stack.pop()
             key = (type(node), node.own(), tuple([self.known[id(c)][1] for c in node.children]))
@@ -104,7 +108,7 @@ Uses = Iterable[tuple[nodes.Expr, Span]]
 
 @dataclass(slots=True)
 class Elaboration:
-    """The state of elaboration of a program, and the faults so far."""
+    """The state of type elaboration: names in scope, sizes, and the diagnostics found."""
 
     dims: frozenset[str]
     offsets: Mapping[str, str]
@@ -135,18 +139,21 @@ class Elaboration:
         self.add(Diagnostic(code, message, span, help=help))
 
     def add(self, *diagnostics: Diagnostic) -> None:
-        """Keep what was found; when it is enough, stop looking."""
+        """Records diagnostics; raises all of them when `MAX_FINDINGS` is reached."""
         self.findings += diagnostics
         if len(self.findings) >= MAX_FINDINGS:
             self.finish()
 
     def finish(self) -> None:
-        """Raise what was found, in the order of the text."""
+        """Raises the recorded diagnostics, in the order of the text, if there are any."""
         if self.findings:
             raise DiagnosticError(sorted(self.findings, key=lambda d: d.span.start)[:MAX_FINDINGS])
 
     def attempt(self, make: Callable[[], T], span: Span, uses: Uses = ()) -> T | None:
-        """The result of a maker; its diagnostics point to the uses of operands, not to their definitions."""
+        """The result of `make`, None after a DiagnosticError, which is recorded.
+
+        Diagnostics without a place get `span`; those at the definition of an operand move to its use.
+        """
         try:
             return make()
         except DiagnosticError as error:
@@ -155,33 +162,34 @@ class Elaboration:
         return None
 
     def declare(self, p: syntax.Param) -> nodes.Var | None:
-        """A parameter of the fencil."""
+        """Declares a parameter of the fencil; reports N02 for a repeated name. None if its type is wrong."""
         assert p.type is not None
         if p.name in self.scope:
             self.report("N02", f"there are two parameters named '{p.name}'.", p.span, "rename one.")
-        kind = self.tensor_type(p.type)
-        declared = None if kind is None else nodes.Var(p.name, kind, p.span)
+        param_type = self.tensor_type(p.type)
+        declared = None if param_type is None else nodes.Var(p.name, param_type, p.span)
         self.scope[p.name] = declared
         self.taken.add(p.name)
         return declared
 
     def twin(self, names: Sequence[str], types: Sequence[TensorType | None]) -> nodes.Lambda | None:
-        """A function of an earlier closure with these parameters, which this closure does not use yet.
+        """The function of an earlier closure with these parameter names and types, None if there is none or this
+        closure has used one of the names.
 
-        Two closures may hold the same function; its parameters have the same names in both.
+        Closures may hold equal functions, whose parameters then have the same names.
         """
         function = self.functions.get(names[0]) if names else None
         if function is None or any(name in self.following for name in names):
             return None
-        same = [p.name for p in function.params] == list(names) and [p.type for p in function.params] == list(types)
-        return function if same else None
+        is_same = [p.name for p in function.params] == list(names) and [p.type for p in function.params] == list(types)
+        return function if is_same else None
 
     def size(self, name: str, span: Span) -> nodes.Expr:
         """The value of a size, as an expression."""
         return self.variables.get(name) or build.literal(self.sizes[name], None, span)
 
     def unique(self, name: str) -> str:
-        """The name, with a number where it is taken; it is taken from now on."""
+        """The name if it is free, otherwise with a number; it is marked as taken."""
         result = name
         while result in self.taken:
             self.counters[name] = self.counters.get(name, 0) + 1
@@ -190,6 +198,7 @@ class Elaboration:
         return result
 
     def tensor_type(self, written: syntax.TensorType) -> TensorType | None:
+        """The type at the given sizes; None after a report (T40: too many points)."""
         dims = self.intervals(written.ranges)
         if dims is None:
             return None
@@ -200,6 +209,7 @@ class Elaboration:
         return TensorType(written.element, dims)
 
     def intervals(self, ranges: Sequence[syntax.Range]) -> Dims | None:
+        """The intervals at the given sizes; None after a report (T31: stops before it starts, S10: too large)."""
         intervals: list[tuple[str, Interval]] = []
         for r in ranges:
             start, stop = self.bound(r.start, r.span), self.bound(r.stop, r.span)
@@ -214,6 +224,7 @@ class Elaboration:
         return Dims(tuple(intervals)) if len(intervals) == len(ranges) else None
 
     def bound(self, value: Affine, span: Span) -> int | None:
+        """The value of a bound at the given sizes; None after a report of S10."""
         result = value.at(self.sizes)
         if abs(result) <= MAX_BOUND:
             return result
@@ -221,9 +232,9 @@ class Elaboration:
         return None
 
 
-def moved(d: Diagnostic, uses: Uses) -> Diagnostic:
-    """The diagnostic at the place where a guilty operand is used."""
+def moved(diagnostic: Diagnostic, uses: Uses) -> Diagnostic:
+    """The diagnostic, moved from an operand's definition to the place where it is used."""
     for value, span in uses:
-        if d.span is value.span:
-            return dataclasses.replace(d, span=span)
-    return d
+        if diagnostic.span is value.span:
+            return dataclasses.replace(diagnostic, span=span)
+    return diagnostic

@@ -264,7 +264,7 @@ class Program:
 
 
 def same(a: Node, b: Node) -> bool:
-    """True if two trees are equal but for their spans."""
+    """True if two trees are equal except for spans; iterative, so that depth is not limited."""
     stack: list[tuple[Node, Node]] = [(a, b)]
     while stack:
         x, y = stack.pop()
@@ -288,18 +288,18 @@ class Inventory:
 
 
 def inventory(program: Program) -> Inventory:
-    """The names that a fencil mentions."""
+    """The dims and sizes that a program mentions, in order of appearance."""
     types = [p.type for p in program.params if p.type is not None]
     regions = [r for closure in program.closures for r in closure.region or ()]
     return inventory_of(types, regions, [e for closure in program.closures for e in closure.expressions])
 
 
 def inventory_of(types: list[TensorType], regions: list[Range], values: list[Expression]) -> Inventory:
-    """The names that types, intervals and expressions mention."""
+    """The dims and sizes that types, regions and expressions mention, in order of appearance."""
     dims: dict[str, None] = {}
     sizes: dict[str, None] = {}
-    for kind in types:
-        _add_type(kind, dims, sizes)
+    for tensor_type in types:
+        _add_type(tensor_type, dims, sizes)
     for node in walk(*values):
         match node:
             case Lambda(params):
@@ -307,8 +307,8 @@ def inventory_of(types: list[TensorType], regions: list[Range], values: list[Exp
                     if p.type is not None:
                         _add_type(p.type, dims, sizes)
             case Operator(_, given) if given is not None:
-                for kind in given:
-                    _add_type(kind, dims, sizes)
+                for tensor_type in given:
+                    _add_type(tensor_type, dims, sizes)
             case Call(op, _, static) if static:
                 dims.update(dict.fromkeys(_new_dims(op, static)))
                 for value in static:
@@ -329,6 +329,7 @@ def _add_type(kind: TensorType, dims: dict[str, None], sizes: dict[str, None]) -
 
 
 def _add_sizes(value: Any, sizes: dict[str, None]) -> None:
+    """Adds the sizes in a bound, or in intervals, to `sizes`; other values have none."""
     match value:
         case Affine():
             sizes.update(dict.fromkeys(value.coefficients))
@@ -341,7 +342,7 @@ def _add_sizes(value: Any, sizes: dict[str, None]) -> None:
 
 
 def _new_dims(op: str, static: tuple[Any, ...]) -> Iterator[str]:
-    """The dims that a builtin makes."""
+    """The dims that a builtin with these static parameters creates."""
     if op not in ("add_dim", "rename", "split_dim", "merge_dims"):
         return
     for slot, value in zip(TABLE[op].static_slots, static, strict=True):
