@@ -48,7 +48,10 @@ Coordinate = Affine | Interval | Entry
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The access map of one operand."""
+    """The access map of one operand of a call: the coordinates at which a point of the result reads it.
+
+    Dims that `at` does not name are read at the coordinate of the result.
+    """
 
     at: Mapping[str, Coordinate] = field(default_factory=dict[str, Coordinate])
     """By dim of the operand, the coordinate that is read, or all that are."""
@@ -68,12 +71,12 @@ class Access:
         return not self.at and self.inside is None and self.outside is None
 
     def offset(self, dim: str) -> int | None:
-        """The halo: the fixed distance along a dim at which the operand is read; None where there is none."""
+        """The fixed distance along a dim at which the operand is read, 0 at the same point; None if it is not fixed."""
         if dim not in self.at:
             return None if dim in self.mixed else 0
-        at = self.at[dim]
-        fixed = isinstance(at, Affine) and at.terms == ((dim, 1),) and not self._elsewhere(dim)
-        return at.constant if fixed and isinstance(at, Affine) else None
+        coordinate = self.at[dim]
+        is_fixed = isinstance(coordinate, Affine) and coordinate.terms == ((dim, 1),) and not self._elsewhere(dim)
+        return coordinate.constant if is_fixed and isinstance(coordinate, Affine) else None
 
     @property
     def offsets(self) -> Mapping[str, int]:
@@ -81,39 +84,40 @@ class Access:
         return {d: offset for d in self.at if (offset := self.offset(d))}
 
     def _elsewhere(self, dim: str) -> bool:
+        """True if the coordinate along another dim depends on this one."""
         return any(isinstance(a, Affine) and dim in a.names for d, a in self.at.items() if d != dim)
 
     @property
     def mixed(self) -> frozenset[str]:
-        """The dims, of either, along which the result's point is not read from the operand's at the same coordinate."""
+        """The dims (of the operand or result) along which a point does not read the same coordinate."""
         named = frozenset(n for a in self.at.values() if isinstance(a, Affine) for n in a.names)
         return named.union(self.at)
 
     @property
     def far(self) -> frozenset[str]:
-        """The dims along which no halo of a fixed width holds what is read."""
+        """The dims along which no halo of fixed width contains the points that are read."""
         return frozenset(d for d in self.mixed if self.offset(d) is None)
 
     @property
     def absolute(self) -> frozenset[str]:
-        """The dims whose coordinates count: the map is another one in coordinates that begin elsewhere."""
+        """The dims along which the map is not translation-invariant: it changes if coordinates count from elsewhere."""
         named = {d: a for d, a in self.at.items() if not isinstance(a, Interval) and self.offset(d) is None}
         return frozenset(named).union(*(a.names for a in named.values() if isinstance(a, Affine)))
 
     @property
     def entries(self) -> Mapping[str, Entry]:
-        """By dim of the operand, the entries that are its coordinates."""
+        """By dim of the operand, the coordinates that are elements of other operands."""
         return {d: a for d, a in self.at.items() if isinstance(a, Entry)}
 
     @property
     def renamed(self) -> dict[str, str]:
-        """By dim of the operand, the dim of the result that has the same coordinate under another name."""
+        """By dim of the operand, the dim of the result with the same coordinate under another name."""
         return {d: a.terms[0][0] for d, a in self.at.items()
                 if isinstance(a, Affine) and not a.constant and len(a.terms) == 1
                 and isinstance(a.terms[0][0], str) and a.terms[0][1] == 1}  # fmt: skip
 
     def point(self, point: Mapping[str, int]) -> Mapping[str, int]:
-        """The point of the operand that a point of the result reads."""
+        """The point of the operand that a point of the result reads, along dims with affine coordinates."""
         if not self.at:
             return point
         return {**point, **{d: a.at(point) for d, a in self.at.items() if isinstance(a, Affine)}}
@@ -143,23 +147,23 @@ def _further(dim: str, offset: int) -> Access:
 
 
 def at_neighbours(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """A neighbour table at all of its slots, along the new dim, and the second operand where entries lead."""
-    tag, source = neighbour_source(args[0])
-    slots = highest_neighbour(result.dims)
-    assert slots is not None
-    return Access({tag: variable(slots)}), Access({source: Entry(0, absent=True)})
+    """`shift_init`: the table at all slots, along the result's new dim, and the second operand at the entries."""
+    slots_dim, source = neighbour_source(args[0])
+    result_dim = highest_neighbour(result.dims)
+    assert result_dim is not None
+    return Access({slots_dim: variable(result_dim)}), Access({source: Entry(0, absent=True)})
 
 
 def at_neighbour(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """A neighbour table at one slot, and the second operand where entries lead."""
-    tag, source = neighbour_source(args[0])
-    return Access({tag: number(static[0])}), Access({source: Entry(0, absent=True)})
+    """`unstructured_shift`: the table at one slot, and the second operand at the entries."""
+    slots_dim, source = neighbour_source(args[0])
+    return Access({slots_dim: number(static[0])}), Access({source: Entry(0, absent=True)})
 
 
 def at_indices(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """The first operand at the elements of the others; its ends say which of these are outside."""
+    """`gather`: the first operand at the elements of the others; bounds count, so it cannot be cut along these dims."""
     dims, mode = static
-    at: dict[str, Coordinate] = {d: Entry(k, clamps=mode == "clamp") for k, d in enumerate(dims, 1)}
+    at: dict[str, Coordinate] = {d: Entry(operand, clamps=mode == "clamp") for operand, d in enumerate(dims, 1)}
     return (Access(at, uncut=frozenset(dims)), *(EVERYWHERE,) * len(dims))
 
 
@@ -168,6 +172,7 @@ def by_offset(static: Any, args: Sequence[TensorType], result: TensorType) -> Ac
 
 
 def at_slot(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
+    """`shift_apply`: the operand at one slot of its last neighbour dim."""
     dim = highest_neighbour(args[0].dims)
     assert dim is not None
     return (Access({dim: number(static.neighbour)}),)
@@ -179,9 +184,9 @@ def in_parts(static: Any, args: Sequence[TensorType], result: TensorType) -> Acc
 
 
 def over_first(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """The second operand where it has points, the first elsewhere."""
-    part = args[1].dims
-    return Access(outside=part if part.size else None), Access(inside=part)
+    """`update`: the second operand where it has points, the first elsewhere."""
+    update_dims = args[1].dims
+    return Access(outside=update_dims if update_dims.size else None), Access(inside=update_dims)
 
 
 def by_name(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
@@ -189,27 +194,27 @@ def by_name(static: Any, args: Sequence[TensorType], result: TensorType) -> Acce
 
 
 def from_pairs(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """A dim that the result has as two."""
+    """`split_dim`: the operand at outer × extent + inner."""
     at = variable(static.outer).times(static.extent).plus(variable(static.inner))
     return (Access({static.dim: at}, uncut=frozenset([static.inner])),)
 
 
 def to_pairs(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """Two dims that the result has as one."""
+    """`merge_dims`: the operand at the quotient and the remainder of the merged coordinate."""
     outer, inner, dim = static
-    n, merged = max(1, args[0].dims[inner].stop), variable(dim)
-    at = {outer: quotient(merged, n, {}), inner: remainder(merged, n, {})}
+    extent, merged = max(1, args[0].dims[inner].stop), variable(dim)
+    at = {outer: quotient(merged, extent, {}), inner: remainder(merged, extent, {})}
     return (Access(at, uncut=frozenset([inner])),)
 
 
 def along_row(static: Any, args: Sequence[Any], result: TensorType) -> Accesses:
-    """All points along the dims that static parameters name."""
-    named = static.dims if hasattr(static, "dims") else (static.dim,)
-    maps: list[Access] = []
+    """Folds, sorts and the like: operands whole along the dims that the static parameters name."""
+    whole_dims = static.dims if hasattr(static, "dims") else (static.dim,)
+    accesses: list[Access] = []
     for a in args:
-        at: dict[str, Coordinate] = {d: a.dims[d] for d in named if isinstance(a, TensorType) and d in a.dims}
-        maps.append(Access(at, uncut=frozenset(at)) if at else EVERYWHERE)
-    return maps
+        at: dict[str, Coordinate] = {d: a.dims[d] for d in whole_dims if isinstance(a, TensorType) and d in a.dims}
+        accesses.append(Access(at, uncut=frozenset(at)) if at else EVERYWHERE)
+    return accesses
 
 
 def _all_of(x: TensorType) -> Access:
@@ -217,7 +222,7 @@ def _all_of(x: TensorType) -> Access:
 
 
 def first_and_all(static: Any, args: Sequence[TensorType], result: TensorType) -> Accesses:
-    """The first operand at the same point, and all points of the others."""
+    """`assert_`: the first operand at the same point, the others whole."""
     return (EVERYWHERE, *map(_all_of, args[1:]))
 
 

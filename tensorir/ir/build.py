@@ -33,37 +33,40 @@ __all__ = [
 
 
 def _located(make: Callable[[], Any], args: Sequence[Expr], span: Span) -> Any:
-    """Make a node; an error of its typing rule gets the span of the guilty operand, or of the whole."""
+    """Makes a node; an error of its typing rule gets the span of the operand at fault, or `span` if it has none.
+
+    Errors that have a place already are passed on.
+    """
     try:
         return make()
     except DiagnosticError as error:
-        refused, *more = error.diagnostics
-        if more or refused.span is not NOWHERE:
+        diagnostic, *further = error.diagnostics
+        if further or diagnostic.span is not NOWHERE:
             raise
-        at = refused.operand
-        guilty = args[at].span if at is not None and at < len(args) else NOWHERE
-        where = span if guilty is NOWHERE else guilty
-        raise refuse(refused.code, refused.message, refused.help, at=where, notes=refused.notes) from None
+        position = diagnostic.operand
+        operand_span = args[position].span if position is not None and position < len(args) else NOWHERE
+        where = span if operand_span is NOWHERE else operand_span
+        raise refuse(diagnostic.code, diagnostic.message, diagnostic.help, at=where, notes=diagnostic.notes) from None
 
 
 def literal(value: Any, element: Scalar | None = None, span: Span = NOWHERE) -> Literal:
-    """A scalar of an element type: float64 for Python floats, int32 for ints, bool for bools, unless it is given.
+    """A literal of an element type; by default float64 for Python floats, int32 for ints, bool for bools.
 
-    Raises S12 for a value that the type cannot hold.
+    Floats are rounded to the type. Raises S12 for an integer that the type cannot hold.
 
     >>> from tensorir.ir.types import FLOAT32
     >>> literal(0.1, FLOAT32).value
     0.10000000149011612
     """
     if element is None:
-        kinds = {bool: BOOL, int: INT32, float: FLOAT64}
-        element = kinds[type(value)]
+        defaults = {bool: BOOL, int: INT32, float: FLOAT64}
+        element = defaults[type(value)]
     if element.is_integer:
         if int(value) not in element.range:
             limits = element.range
-            wider = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
+            wider_type = next((k for k in ("int64", "uint64") if int(value) in SCALARS[k].range), "float64")
             message = f"{int(value)} is not {'a' if element.kind == 'uint' else 'an'} {element}."
-            hint = f"{element} holds {limits.start} to {limits.stop - 1}; write {wider}(...) for a wider one."
+            hint = f"{element} holds {limits.start} to {limits.stop - 1}; write {wider_type}(...) for a wider one."
             raise refuse("S12", message, hint, at=span)
         return Literal(int(value), element, span)
     if element.is_float:
@@ -93,28 +96,32 @@ def apply(function: Function, *args: Expr, span: Span = NOWHERE) -> Apply:
 
 
 def call(op: str, *args: Expr, static: Sequence[Any] = (), span: Span = NOWHERE) -> Expr:
-    """A builtin applied to operands; `static` are its other parameters, in the order of its form."""
-    row = TABLE.get(op)
-    if row is None:
+    """A builtin applied to operands; `static` are its other parameters in the order of its form.
+
+    Raises N03 for an unknown builtin, T06 for a wrong number of operands.
+    """
+    builtin = TABLE.get(op)
+    if builtin is None:
         raise refuse("N03", f"there is no builtin '{op}'.", did_you_mean(op, TABLE), at=span)
-    if "xs" not in (slots := [s for group in row.form for s in group]):
-        arity = sum(s in ("x", "f") for s in slots)
+    if "xs" not in (operand_slots := [s for group in builtin.form for s in group]):
+        arity = sum(s in ("x", "f") for s in operand_slots)
         if len(args) != arity:
             are = "is 1" if len(args) == 1 else f"are {len(args)}"
             message = f"'{op}' takes {counted(arity, 'operand')}, and there {are}."
-            raise refuse("T06", message, row.doc.splitlines()[0], at=span)
+            raise refuse("T06", message, builtin.doc.splitlines()[0], at=span)
     return _located(lambda: Call(op, args, tuple(static), span), args, span)
 
 
 def cartesian_shift(x: Expr, dim: str, offset: int, span: Span = NOWHERE) -> Expr:
-    """The value at p + offset; x itself where x lacks the dim."""
+    """The operand read at p + offset along a dim; the operand itself if it does not have the dim."""
     if isinstance(x.type, TensorType) and dim not in x.type.dims:
         return x
     return call("cartesian_shift", x, static=(str(dim), offset), span=span)
 
 
 def shift(x: Expr, *offsets: tuple[str, int] | tuple[Expr, int] | tuple[Expr], span: Span = NOWHERE) -> Expr:
-    """The general shift: pairs (dim, distance) or (table, slot), or a table alone; the last one is applied first.
+    """A chain of shifts, each (dim, distance), (table, slot), or (table,) for all neighbours; the last one is applied
+    first.
 
     `⟪V2E, 0, E2C, 1⟫(x)` is `⟪V2E, 0⟫(⟪E2C, 1⟫(x))`, as in iterator IR.
     """
@@ -131,7 +138,7 @@ def shift(x: Expr, *offsets: tuple[str, int] | tuple[Expr, int] | tuple[Expr], s
 
 
 def reduce(f: Function, init: Expr, *args: Expr, dim: str | None = None, span: Span = NOWHERE) -> Expr:
-    """A left fold over a dim, by default the neighbour dim with the highest counter."""
+    """A left fold along a dim, by default the neighbour dim with the highest counter."""
     if dim is None:
         types = [a.type for a in args if isinstance(a.type, TensorType)]
         dim = _located(lambda: reduced_dim(types), (), span)
@@ -139,12 +146,15 @@ def reduce(f: Function, init: Expr, *args: Expr, dim: str | None = None, span: S
 
 
 def scan(f: Function, forward: bool, init: Expr, *args: Expr, dim: str | None = None, span: Span = NOWHERE) -> Expr:
-    """The states of a recurrence along a dim, by default the one that arguments have and parameters lack."""
+    """The states of a recurrence along a dim, from the first level if `forward`.
+
+    The default dim is the one that arguments have and parameters of the function lack.
+    """
     if dim is None:
-        kind = f.type
-        assert isinstance(kind, FunctionType)
+        function_type = f.type
+        assert isinstance(function_type, FunctionType)
         types = [a.type for a in args if isinstance(a.type, TensorType)]
-        dim = _located(lambda: scanned_dim(kind, types), (), span)
+        dim = _located(lambda: scanned_dim(function_type, types), (), span)
     return call("scan", f, init, *args, static=(forward, dim), span=span)
 
 
@@ -156,9 +166,9 @@ def closure(output: Var, value: Expr, region: Dims | None = None, span: Span = N
 def fencil(
     name: str, params: Sequence[Var], closures: Iterable[Closure], span: Span = NOWHERE, buffers: Iterable[str] = ()
 ) -> Fencil:
-    """A fencil whose names are unique: functions whose parameters repeat a name get fresh ones.
+    """A fencil with unique names: parameters of functions that repeat a name are renamed.
 
-    `buffers` names the parameters that a pass made, which are no results. Raises every diagnostic of names and outputs
+    `buffers` names parameters created by passes, which are no results. All diagnostics of names and outputs are raised
     at once.
     """
     closures = tuple(closures)
@@ -167,19 +177,21 @@ def fencil(
 
 
 def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[Expr, ...]:
-    """The expressions with fresh names for parameters of functions that repeat a declared name, or each other's."""
+    """The expressions with parameters of functions renamed where they repeat a declared name, or that of another
+    function.
+    """
     names = [p.name for e in postorder(*expressions) if isinstance(e, Lambda) for p in e.params]
-    taken = {*declared, *names}
-    if len(taken) == len(declared) + len(names):
+    used_names = {*declared, *names}
+    if len(used_names) == len(declared) + len(names):
         return tuple(expressions)
-    owner: dict[str, Lambda] = {}
+    owner_of: dict[str, Lambda] = {}
 
     def uniquify(e: Expr) -> Expr | None:
         if not isinstance(e, Lambda):
             return None
-        repeated = [p.name for p in e.params if p.name in declared or owner.get(p.name, e) is not e]
-        result = rename_bound(e, {name: fresh(name, taken) for name in repeated}) if repeated else e
-        owner.update((p.name, result) for p in result.params)
+        repeated = [p.name for p in e.params if p.name in declared or owner_of.get(p.name, e) is not e]
+        result = rename_bound(e, {name: fresh(name, used_names) for name in repeated}) if repeated else e
+        owner_of.update((p.name, result) for p in result.params)
         return result
 
     return rewrite_all(expressions, uniquify)
@@ -210,35 +222,38 @@ def fresh(name: str, taken: set[str]) -> str:
     return f"{name}_{k}"
 
 
-def coerced(value: Expr, place: TensorType) -> Expr:
-    """The value with exactly the dims of a place that it covers: cut along wider ones, broadcast along those it lacks.
+def coerced(value: Expr, target: TensorType) -> Expr:
+    """The value with exactly the dims of `target`: cut along wider dims, broadcast along missing ones.
 
     >>> from tensorir.ir.types import tensor
     >>> print(coerced(var("x", tensor("float", I=(0, 9))), tensor("float", I=(1, 5), J=(0, 2))))
     add_dim(J, 0, 2, subset(x, I[1:5]))
     """
-    value = cut(value, place.dims)
-    for name, interval in place.dims.items:
+    value = cut(value, target.dims)
+    for name, interval in target.dims.items:
         if name not in value.tensor.dims:
             value = call("add_dim", value, static=(name, interval.start, interval.stop), span=value.span)
     return value
 
 
 def cut(value: Expr, dims: Dims) -> Expr:
-    """The value on the given intervals of those dims that it has."""
-    have = value.tensor.dims
-    cuts = tuple((n, i) for n, i in dims.items if n in have and have[n] != i)
+    """The value cut to the given intervals, along the dims that it has."""
+    value_dims = value.tensor.dims
+    cuts = tuple((n, i) for n, i in dims.items if n in value_dims and value_dims[n] != i)
     return call("subset", value, static=(Dims(cuts),), span=value.span) if cuts else value
 
 
 def placed(node: Call, args: Sequence[Expr], dims: Dims) -> Expr:
-    """The call of operands on other intervals, for a result on these; an operand that is all of it already."""
-    row = TABLE[node.op]
-    if row.placed is None:
+    """A builtin with intervals in its static parameters (`subset`, `add_dim`), for a result on other `dims`.
+
+    Other builtins are rebuilt on the new operands; an operand that has these dims already is returned.
+    """
+    builtin = TABLE[node.op]
+    if builtin.placed is None:
         return rebuild(node, tuple(args))
     if len(args) == 1 and args[0].tensor.dims.items == dims.items:
         return args[0]
-    return call(node.op, *args, static=row.placed(node.static, dims), span=node.span)
+    return call(node.op, *args, static=builtin.placed(node.static, dims), span=node.span)
 
 
 # Builtins in terms of others: what a sum of products is, for whatever knows nothing better of it.
@@ -247,7 +262,7 @@ def placed(node: Call, args: Sequence[Expr], dims: Dims) -> Expr:
 
 
 def definition(node: Call) -> Lambda:
-    """The function of a call's operands that the call is.
+    """The definition of a builtin as a function of a call's operands (for builtins with `defined`).
 
     >>> from tensorir.ir.build import call, var
     >>> from tensorir.ir.types import FLOAT64, tensor
@@ -259,41 +274,41 @@ def definition(node: Call) -> Lambda:
     return Lambda(params, (DEFINITIONS[node.op](node, *params),), node.span)
 
 
-def contract(node: Call, x: Expr, y: Expr) -> Expr:
-    """Folds of the products in ascending order, the last of the dims first."""
-    element: Scalar = node.static.element
+def contract(contraction: Call, x: Expr, y: Expr) -> Expr:
+    """`contract`: sums of the products, over the last dim first, in ascending order."""
+    element: Scalar = contraction.static.element
     factors = [f if f.tensor.element == element else call("cast", f, static=(element,)) for f in (x, y)]
-    total = call("multiplies", *factors)
-    for dim in reversed(node.static.dims):
-        state = TensorType(element, total.tensor.dims.without(dim))
-        total = reduce(operator("plus", state, state), literal(0, element), total, dim=dim, span=node.span)
-    return total
+    folded = call("multiplies", *factors)
+    for dim in reversed(contraction.static.dims):
+        state = TensorType(element, folded.tensor.dims.without(dim))
+        folded = reduce(operator("plus", state, state), literal(0, element), folded, dim=dim, span=contraction.span)
+    return folded
 
 
 def top_k(node: Call, *operands: Expr) -> Expr:
-    """The first points of the operands sorted."""
+    """`top_k`: a prefix of the operands sorted."""
     dim, _, keys, descending = node.static
     ordered = call("sort", *operands, static=(dim, keys, descending), span=node.span)
     return call("subset", ordered, static=(Dims(((dim, node.tensor.dims[dim]),)),), span=node.span)
 
 
 def argreduce(node: Call, value: Expr, index: Expr, x: Expr, places: Expr) -> Expr:
-    """A fold of pairs, which compares each element with what was found before."""
+    """`argreduce`: a fold over (value, index) pairs, with the rules for ties and NaN in its static parameters."""
     dim, largest, ties, replaced = node.static
     state = Var("s", TensorType(node.tensor.element, node.tensor.dims))
     a, k = (Var(name, t.tensor.on(t.tensor.dims.without(dim))) for name, t in (("a", x), ("k", places)))
     before, at = (call("tuple_get", state, static=(m,)) for m in (0, 1))
-    better, no_better = ("greater", "less_equal") if largest else ("less", "greater_equal")
-    taken = call("not", call(no_better, a, before)) if replaced else call(better, a, before)
+    is_better, not_better = ("greater", "less_equal") if largest else ("less", "greater_equal")
+    replaces = call("not", call(not_better, a, before)) if replaced else call(is_better, a, before)
     match ties:
         case "new":
-            taken = call("or", taken, call("eq", a, before))
+            replaces = call("or", replaces, call("eq", a, before))
         case "least" | "greatest":
-            closer = call("less" if ties == "least" else "greater", k, at)
-            taken = call("or", taken, call("and", call("eq", a, before), closer))
+            prefers_new = call("less" if ties == "least" else "greater", k, at)
+            replaces = call("or", replaces, call("and", call("eq", a, before), prefers_new))
         case _:
             pass
-    pair = call("make_tuple", call("if", taken, a, before), call("if", taken, k, at))
+    pair = call("make_tuple", call("if", replaces, a, before), call("if", replaces, k, at))
     return reduce(function([state, a, k], pair), call("make_tuple", value, index), x, places, dim=dim, span=node.span)
 
 
@@ -305,7 +320,7 @@ FAR = 1 << 62
 
 
 def displaced(a: Expr, b: Expr) -> Expr:
-    """A position, int32, and a distance of any type of integers, in any order, added in a type that holds their sum.
+    """The sum of a position (int32) and a distance of any integer type, in either order, in a type that holds it.
 
     >>> from tensorir.ir.types import tensor
     >>> here = var("here", tensor("int", I=(0, 300)))
@@ -317,10 +332,11 @@ def displaced(a: Expr, b: Expr) -> Expr:
     return call("plus", *(_as(x, INT32 if narrow else INT64) for x in (a, b)))
 
 
-def _as(x: Expr, wide: Scalar) -> Expr:
+def _as(x: Expr, target: Scalar) -> Expr:
+    """An integer converted to int32 or int64; 64-bit values are first clamped to ±FAR, so that sums cannot wrap."""
     element = x.tensor.element
     assert isinstance(element, Scalar)
     if element.bits == 64:
         x = call("min", x, literal(FAR, element))
         x = call("max", x, literal(-FAR, element)) if element == INT64 else x
-    return x if element == wide else call("cast", x, static=(wide,))
+    return x if element == target else call("cast", x, static=(target,))

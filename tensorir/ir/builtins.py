@@ -51,7 +51,7 @@ class Control(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """One row: how it is written, what it accepts and gives, what it means."""
+    """One row of the table of builtins: its notation, typing rule, and properties that passes and lowering read."""
 
     name: str
     doc: str

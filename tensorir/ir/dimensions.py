@@ -19,12 +19,11 @@ from tensorir.runtime.locations import here
 class Dimension:
     """A named dimension; `I + 1` is the offset by which a field is shifted: `f(I + 1)[p] = f[p + 1]`.
 
-    A dimension whose name ends in Half has its points between those of the dimension without it: i of IHalf lies half a
-    point before i of I, so that `f(IHalf + 0.5)[i] = f[i]` of a field on I, and `g(I + 0.5)[i] = g[i + 1]` of one on
-    IHalf.
+    A dimension named `...Half` is staggered: its point i lies half a point before point i of the dimension without
+    Half, so that `f(IHalf + 0.5)[i] = f[i]` for a field on I, and `g(I + 0.5)[i] = g[i + 1]` for one on IHalf.
 
-    Compared with integers it is a condition on the coordinate, for `concat_where`. Two dimensions are equal if their
-    names are.
+    Comparison with an integer gives a condition on the coordinate, for `concat_where`. Dimensions with equal names are
+    equal.
 
     >>> Dimension("I") - 2
     Offset(dimension=Dimension('I'), distance=-2)

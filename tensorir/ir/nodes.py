@@ -44,7 +44,7 @@ _NONE: frozenset[Var] = frozenset()
 
 
 class Node(Displayed):
-    """The base of all expressions: a type, free variables, a span, a label, and structural equality."""
+    """The base class of expressions: type, free variables, span, label, and equality by structure."""
 
     __slots__ = ()
 
@@ -70,6 +70,7 @@ class Node(Displayed):
         raise NotImplementedError
 
     def _settle(self, type: Type, free: frozenset[Var]) -> None:
+        """Sets the derived fields of a frozen node: type, free variables, and the hash of its structure."""
         object.__setattr__(self, "type", type)
         object.__setattr__(self, "free", free)
         object.__setattr__(self, "key", hash((self.own(), tuple([c.key for c in self.children]))))
@@ -91,6 +92,7 @@ class Node(Displayed):
 
 
 def _equal_structures(a: Node, b: Node) -> bool:
+    """True if two graphs are equal node by node; pairs are compared once, so that sharing costs no exponential time."""
     stack: list[tuple[Node, Node]] = [(a, b)]
     seen: set[tuple[int, int]] = set()
     while stack:
@@ -105,7 +107,7 @@ def _equal_structures(a: Node, b: Node) -> bool:
 
 
 def _union(nodes: tuple[Expr, ...]) -> frozenset[Var]:
-    """The free variables of several nodes; one set is shared by all nodes that have the same ones."""
+    """The union of the nodes' free variables; the set of one node is reused if it contains the others."""
     largest = _NONE
     for node in nodes:
         if node.free is not largest and len(node.free) > len(largest):
@@ -156,7 +158,7 @@ class Var(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lambda(Node):
-    """A function of typed parameters, of one result, or, as what a loop repeats, of several, which may share nodes.
+    """A function of typed parameters with one result, or several (for loops and conditionals), which may share nodes.
 
     The results may use variables from outside.
     """
@@ -268,13 +270,13 @@ class Call(Node):
 
     @property
     def accesses(self) -> Accesses | None:
-        """The access map of each operand; None where it follows from a definition, or from functions alone."""
+        """The access map of each operand; None if the reads follow from a definition or from functions."""
         reads = TABLE[self.op].reads
         return None if reads is None else reads(self.static, [a.type for a in self.args], self.type)
 
     @property
     def fold(self) -> Folding | None:
-        """The parts of a fold; None of other calls.
+        """The parts of a fold, None for other calls.
 
         >>> from tensorir.ir.types import tensor
         >>> x = Var("x", tensor("float", K=(0, 3)))
@@ -282,17 +284,17 @@ class Call(Node):
         >>> print(Call("reduce", (f, Literal(0.0, x.type.element), x), ("K",)).fold.interval)
         [0:3]
         """
-        row = TABLE[self.op]
-        if row.control is not Control.FOLD:
+        builtin = TABLE[self.op]
+        if builtin.control is not Control.FOLD:
             return None
         function, init, *operands = self.args
         dim: str = self.static.dim
         interval = next(a.tensor.dims[dim] for a in (self, *operands) if dim in a.tensor.dims)
-        return Folding(function, init, tuple(operands), dim, interval, getattr(self.static, "forward", True), row)
+        return Folding(function, init, tuple(operands), dim, interval, getattr(self.static, "forward", True), builtin)
 
     @property
     def definition(self) -> Lambda | None:
-        """The function of its operands that the call is in terms of other builtins, where its row says that it is one.
+        """The definition of the builtin as a function of the operands, cached; None if its row has none.
 
         >>> from tensorir.ir.types import tensor
         >>> x, y = Var("x", tensor("float", K=(0, 3))), Var("y", tensor("float", K=(0, 3)))

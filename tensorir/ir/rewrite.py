@@ -27,7 +27,7 @@ def postorder(*roots: Expr) -> Iterator[Expr]:
 
 
 def _postorder(roots: tuple[Expr, ...], done: set[int]) -> Iterator[Expr]:
-    """`postorder` that does not go into what is done."""
+    """`postorder` that skips nodes whose identity is in `done`, and adds those that it yields."""
     stack: list[Expr | None] = [*reversed(roots)]
     opened: list[Expr] = []
     while stack:
@@ -46,7 +46,7 @@ def _postorder(roots: tuple[Expr, ...], done: set[int]) -> Iterator[Expr]:
 
 
 def use_counts(*roots: Expr) -> dict[int, int]:
-    """The number of edges to each node, by identity; a root counts one more."""
+    """The number of edges to each node, by identity; being a root counts as one."""
     counts = {id(root): 1 for root in roots}
     for node in postorder(*roots):
         for child in node.children:
@@ -55,7 +55,7 @@ def use_counts(*roots: Expr) -> dict[int, int]:
 
 
 def rebuild(node: Expr, children: tuple[Expr, ...]) -> Expr:
-    """The node with other children; itself if they are the same."""
+    """The node with other children; the same object if they are the same."""
     if all(a is b for a, b in zip(node.children, children, strict=True)):
         return node
     match node:
@@ -84,30 +84,32 @@ def rewrite_all(
 ) -> tuple[Expr, ...]:
     """`rewrite` of several expressions that may share nodes.
 
-    `unchanged` are nodes, by identity, below which the rule changes nothing: it is not asked again, and gets those
-    that are found.
+    `unchanged` has nodes, by identity, below which the rule is known to change nothing; they are skipped, and those
+    found now are added.
     """
     roots = tuple(roots)
-    done: dict[int, Expr] = {} if unchanged is None else dict(unchanged)
-    for node in _postorder(roots, set(done)):
-        new = rebuild(node, tuple(done[id(child)] for child in node.children))
-        replaced = rule(new)
+    new_nodes: dict[int, Expr] = {} if unchanged is None else dict(unchanged)
+    for node in _postorder(roots, set(new_nodes)):
+        rebuilt = rebuild(node, tuple(new_nodes[id(child)] for child in node.children))
+        replaced = rule(rebuilt)
         if replaced is None:
-            done[id(node)] = new
+            new_nodes[id(node)] = rebuilt
         else:
-            done[id(node)] = with_label(replaced, node.label) if node.label and not replaced.label else replaced
-        if unchanged is not None and done[id(node)] is node:
+            new_nodes[id(node)] = with_label(replaced, node.label) if node.label and not replaced.label else replaced
+        if unchanged is not None and new_nodes[id(node)] is node:
             unchanged[id(node)] = node
-    return tuple(done[id(root)] for root in roots)
+    return tuple(new_nodes[id(root)] for root in roots)
 
 
 def rewrite_nodes(roots: Iterable[Expr], rule: Callable[[Expr, Expr], Expr]) -> tuple[Expr, ...]:
-    """Bottom up, each distinct node once: `rule` gets a node, by which it decides, and that of new children."""
+    """Rewrites bottom-up: `rule(old node, node with new children)` gives the new node; each distinct node is visited
+    once.
+    """
     roots = tuple(roots)
-    done: dict[int, Expr] = {}
+    new_nodes: dict[int, Expr] = {}
     for node in postorder(*roots):
-        done[id(node)] = rule(node, rebuild(node, tuple(done[id(child)] for child in node.children)))
-    return tuple(done[id(root)] for root in roots)
+        new_nodes[id(node)] = rule(node, rebuild(node, tuple(new_nodes[id(child)] for child in node.children)))
+    return tuple(new_nodes[id(root)] for root in roots)
 
 
 def rewrite_fencil(fencil: Fencil, rule: Callable[[Expr], Expr | None]) -> Fencil:
@@ -130,7 +132,9 @@ def with_values(closures: Iterable[Closure], new: Iterable[Expr]) -> tuple[Closu
 
 
 def runs(closures: Iterable[Closure]) -> list[list[Closure]]:
-    """Closures in a row of which none reads what another has written: to all of them a variable is the same."""
+    """Splits closures into runs in which none reads what an earlier one wrote, so that a variable has one value in a
+    run.
+    """
     runs: list[list[Closure]] = [[]]
     written: set[Var] = set()
     for c in closures:
@@ -148,29 +152,29 @@ def substitute(root: Expr, values: Mapping[Var, Expr]) -> Expr:
 
 
 def substitute_all(roots: tuple[Expr, ...], values: Mapping[Var, Expr]) -> tuple[Expr, ...]:
-    """`substitute` in several expressions that may share nodes."""
+    """`substitute` in several expressions that may share nodes; subtrees without the variables are kept."""
     if all(root.free.isdisjoint(values) for root in roots):
         return roots
-    done: dict[int, Expr] = {}
+    new_nodes: dict[int, Expr] = {}
     stack: list[tuple[Expr, bool]] = [(root, False) for root in roots]
     while stack:
-        node, ready = stack.pop()
-        if id(node) in done:
+        node, children_done = stack.pop()
+        if id(node) in new_nodes:
             continue
         if node.free.isdisjoint(values):
-            done[id(node)] = node
+            new_nodes[id(node)] = node
         elif isinstance(node, Var):
-            done[id(node)] = values[node]
-        elif ready:
-            done[id(node)] = rebuild(node, tuple(done[id(child)] for child in node.children))
+            new_nodes[id(node)] = values[node]
+        elif children_done:
+            new_nodes[id(node)] = rebuild(node, tuple(new_nodes[id(child)] for child in node.children))
         else:
             stack.append((node, True))
-            stack.extend((child, False) for child in node.children if id(child) not in done)
-    return tuple(done[id(root)] for root in roots)
+            stack.extend((child, False) for child in node.children if id(child) not in new_nodes)
+    return tuple(new_nodes[id(root)] for root in roots)
 
 
 def rename_bound(function: Lambda, names: Mapping[str, str]) -> Lambda:
-    """The function with some of its parameters under other names."""
+    """The function with parameters renamed by `names`; others stay."""
     params = tuple(dataclasses.replace(p, name=names.get(p.name, p.name)) for p in function.params)
     results = substitute_all(function.results, dict(zip(function.params, params, strict=True)))
     return dataclasses.replace(function, params=params, results=results)
@@ -194,12 +198,12 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Bound(Generic[V]):
-    """A function and the values of the variables around it: what a function operand is to a rule."""
+    """A closure in the sense of interpreters: a function with the values of its free variables."""
 
     function: Function
     env: Mapping[Var, V]
     known: Mapping[int, Any] = field(default_factory=dict[int, Any])
-    """Values of nodes of its body, by identity."""
+    """Values of nodes of the body that were evaluated outside of it, by identity."""
 
 
 Outside = Mapping[int, Sequence[Expr]]
@@ -219,13 +223,13 @@ class Applier(Generic[V]):
         return value
 
     def each(self, function: Bound[V], *values: V) -> list[V]:
-        """The values of all results of a function: what they share is evaluated once."""
+        """The values of all results of a function; nodes that they share are evaluated once."""
         match function.function:
             case Lambda(params, results) as body:
                 env = {v: function.env[v] for v in body.free}
                 env.update(zip(params, values, strict=True))
-                known = dict(function.known)
-                return [evaluate(result, env, self.rule, known, self.outside) for result in results]
+                values_by_id = dict(function.known)
+                return [evaluate(result, env, self.rule, values_by_id, self.outside) for result in results]
             case operator:
                 return [self.rule(operator, list(values), self)]
 
@@ -235,7 +239,7 @@ Rule = Callable[[Expr, Sequence[Any], Applier[V]], V]
 
 @dataclass(slots=True)
 class _Binding(Generic[V]):
-    """One expression under evaluation: its stack of nodes, and the values that are known."""
+    """One scope under evaluation: an expression, its environment, the stack of nodes, and the values found."""
 
     root: Expr
     env: Mapping[Var, V]
@@ -249,23 +253,23 @@ def evaluate(
     root: Expr, env: Mapping[Var, V], rule: Rule[V], known: dict[int, Any] | None = None,
     outside: Outside | None = None,
 ) -> V:  # fmt: skip
-    """The value of an expression in any domain: arrays, absence, ranges, costs. It knows scopes and order, not meaning.
+    """Evaluates an expression in any domain: arrays, absence, ranges, costs. It handles scopes and order, the rule the
+    meaning.
 
-    Each distinct node of a scope is visited once, operands first, and handed to a rule with its operands' values;
-    applications of functions open a new scope on an explicit stack.
+    Each distinct node of a scope is visited once, operands first; applications open a scope on an explicit stack.
 
     >>> from tensorir.ir.build import call, literal
     >>> depth = lambda node, operands, apply: 1 + max(operands, default=0)
     >>> evaluate(call("neg", call("plus", literal(1.0), literal(2.0))), {}, depth)
     3
 
-    `rule(node, operands, apply)` gives the value of a literal, of a call, or of an `Operator` applied to operands; a
-    function operand arrives as `Bound`, and `apply(bound, *values)` gives the value of its application. `known` has
-    the values of nodes, by identity, that need not be visited again; those that are visited are added. What `outside`
-    has for a function is evaluated once, however often the function is applied.
+    `rule(node, operands, apply)` gives the value of a literal, a call, or an `Operator` applied to operands; a function
+    operand is passed as `Bound`, and `apply(bound, *values)` applies it. `known` has values of nodes by identity, and
+    is extended. Nodes that `outside` lists for a function are evaluated once where it stands, and not in each
+    application.
     """
-    early = outside or {}
-    apply = Applier(rule, early)
+    hoisted = outside or {}
+    apply = Applier(rule, hoisted)
     scopes = [_Binding(root, env, None, [(root, False)], {} if known is None else known)]
     while True:
         scope = scopes[-1]
@@ -277,27 +281,27 @@ def evaluate(
                 return value
             scopes[-1].known[id(scope.waiting)] = value
             continue
-        node, ready = scope.stack.pop()
+        node, operands_done = scope.stack.pop()
         if id(node) in done:
             continue
         match node:
             case Var():
                 done[id(node)] = scope.env[node]
-            case Lambda() if id(node) in early:
-                if ready:
-                    done[id(node)] = Bound(node, scope.env, {id(n): done[id(n)] for n in early[id(node)]})
+            case Lambda() if id(node) in hoisted:
+                if operands_done:
+                    done[id(node)] = Bound(node, scope.env, {id(n): done[id(n)] for n in hoisted[id(node)]})
                 else:
                     scope.stack.append((node, True))
-                    scope.stack.extend((n, False) for n in early[id(node)] if id(n) not in done)
+                    scope.stack.extend((n, False) for n in hoisted[id(node)] if id(n) not in done)
             case Lambda() | Operator():
                 done[id(node)] = Bound(node, scope.env)
-            case _ if not ready:
+            case _ if not operands_done:
                 scope.stack.append((node, True))
                 scope.stack.extend((c, False) for c in reversed(node.children) if id(c) not in done)
             case Apply(Lambda(params, (body,)) as function, args):
-                inner = {v: scope.env[v] for v in function.free}
-                inner.update(zip(params, (done[id(a)] for a in args), strict=True))
-                scopes.append(_Binding(body, inner, node, [(body, False)], dict(done[id(function)].known)))
+                inner_env = {v: scope.env[v] for v in function.free}
+                inner_env.update(zip(params, (done[id(a)] for a in args), strict=True))
+                scopes.append(_Binding(body, inner_env, node, [(body, False)], dict(done[id(function)].known)))
             case Apply(operator, args):
                 done[id(node)] = rule(operator, [done[id(a)] for a in args], apply)
             case _:

@@ -28,7 +28,7 @@ HALF = "Half"
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Of a staggered dim the one that it lies half way of, and how far its points lie from those of the same number."""
+    """The dim that a staggered dim lies between, and the distance of its points from those with the same number."""
 
     whole: str
     shift: float = -0.5
@@ -45,11 +45,11 @@ FROM_COORDINATES: ContextVar[Mapping[str, Half]] = ContextVar("staggered dims of
 
 
 def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> Dimension:
-    """The dim of the points half way between those of another, by its name.
+    """Declares that the points of dim `half` lie half way between those of `whole`, for the whole process.
 
-    Point i lies half a point before point i of `whole`, or, with `shift=0.5`, after it. It holds for the process, and
-    need not be said of a name such as XCHalf, nor of coordinates with the attributes `axis` and `c_grid_axis_shift`.
-    Raises V41 for a dim that is staggered otherwise.
+    Point i lies half a point before point i of `whole`, or with `shift=0.5` after it. Names such as XCHalf, and
+    coordinates with the attributes `axis` and `c_grid_axis_shift`, need no declaration. Raises V41 if the dim is
+    staggered otherwise.
 
     >>> import numpy as np
     >>> import tensorir as ti
@@ -63,11 +63,11 @@ def staggered(whole: Dimension, half: str | Dimension, shift: float = -0.5) -> D
         message = f"the dim of the points is {whole!r}, a text, and the dim between may be one"
         raise refuse("V41", f"{message}.", "write ti.staggered(XC, 'XG') with XC of ti.dims.")
     stated = Half(str(whole), float(shift))
-    known = {dim: other for dim in (str(half), stated.whole) if (other := half_of(dim)) not in (None, stated)}
-    if known or abs(stated.shift) != 0.5 or stated.whole == str(half):
-        wrong = f"points of {half} cannot lie {stated.shift:+} points from those of {whole}"
-        lies = (f"those of {_lies(dim, other)}" for dim, other in known.items())
-        raise refuse("V41", f"{wrong}.", f"{next(lies, 'a shift is -0.5 or 0.5')}.")
+    conflicting = {dim: other for dim in (str(half), stated.whole) if (other := half_of(dim)) not in (None, stated)}
+    if conflicting or abs(stated.shift) != 0.5 or stated.whole == str(half):
+        statement = f"points of {half} cannot lie {stated.shift:+} points from those of {whole}"
+        lies = (f"those of {_lies(dim, other)}" for dim, other in conflicting.items())
+        raise refuse("V41", f"{statement}.", f"{next(lies, 'a shift is -0.5 or 0.5')}.")
     STATED[str(half)] = stated
     return half if isinstance(half, Dimension) else Dimension(half, whole.kind)
 
@@ -93,14 +93,13 @@ SAME_POINTS = {
 
 
 def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) -> Any:
-    """A Dataset of a C grid, of whose dims operators then know which are centres and which are edges, and of what.
+    """Declares the staggered dims of a Dataset on a C grid, and gives it with one name for dims of the same points.
 
     Sources are `coords` (as for `xgcm.Grid`: `{"X": {"center": "XC", "left": "XG"}}`), the attributes `axis` and
-    `c_grid_axis_shift` of coordinates, a variable whose `cf_role` is "grid_topology" (SGRID), and, for dims of which
-    none of these tells, the names of MITgcm, NEMO and ROMS. Dims of the same points get one name (`xi_v` of ROMS is
-    `xi_rho`; `x` in a file of NEMO with `depthu` is `x_f`; edges of SGRID have that of their nodes). As with
-    `ti.staggered` it holds for the process. Raises V41 where two sources differ, for a dim that is staggered otherwise,
-    and for a Dataset that says nothing of any.
+    `c_grid_axis_shift` of coordinates, a variable with `cf_role` "grid_topology" (SGRID), and, for dims that none of
+    these describes, the names of MITgcm, NEMO and ROMS. `xi_v` of ROMS becomes `xi_rho`, `x` in a file of NEMO with
+    `depthu` becomes `x_f`, edges of SGRID get the name of their nodes. Like `ti.staggered` it holds for the process.
+    Raises V41 if two sources differ, if a dim is staggered otherwise, and if no source describes a dim.
 
     >>> import numpy as np
     >>> import xarray as xr
@@ -114,19 +113,19 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
     if sum(dim.startswith("depth") for dim in marks) > 1:
         raise refuse("V41", "the Dataset has grids of several kinds of NEMO.", "call ti.c_grid for each file.")
     names = {dim: name for mark in marks for dim, name in SAME_POINTS[mark].items() if dim in dataset.dims}
-    between, edges = _sgrid(dataset, names)
-    dataset = _renamed(dataset, {**names, **edges})
+    face_halves, edge_names = _sgrid(dataset, names)
+    dataset = _renamed(dataset, {**names, **edge_names})
     declared = {names.get(half, half): Half(names.get(axis["center"], axis["center"]), POSITIONS[at])
                 for axis in (coords or {}).values() for at, half in axis.items() if at in POSITIONS}  # fmt: skip
     attributes = _of_attributes([dataset])
-    known = _agreed({"coords=": declared, "the attributes of coordinates": attributes, "SGRID's topology": between})
+    known = _agreed({"coords=": declared, "the attributes of coordinates": attributes, "SGRID's topology": face_halves})
     wholes = {half.whole for half in known.values()}
     for dim, (whole, shift) in MODELS.items():
         if dim in dataset.dims and dim not in known and dim not in wholes:
             known[dim] = Half(whole, _of_sizes(dataset.sizes, dim, whole, shift))
     if not known and not names:
-        listed = ", ".join(map(str, dataset.dims))
-        message = f"nothing says which of {listed} are edges."
+        dim_names = ", ".join(map(str, dataset.dims))
+        message = f"nothing says which of {dim_names} are edges."
         raise refuse("V41", message, 'say it: coords={"X": {"center": "x", "left": "x_u"}}.')
     for dim, half in known.items():
         staggered(Dimension(half.whole), dim, half.shift)
@@ -134,21 +133,24 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
 
 
 def _agreed(sources: Mapping[str, Mapping[str, Half]]) -> dict[str, Half]:
-    """The staggered dims that sources tell, each of some; raises V41 where two of them differ."""
-    known: dict[str, Half] = {}
-    first: dict[str, str] = {}
+    """Merges the staggered dims of several sources, by name of source; raises V41 if two contradict each other.
+
+    "A between B" and "B between A" with opposite shifts agree; the first one is kept.
+    """
+    halves_of: dict[str, Half] = {}
+    source_of: dict[str, str] = {}
     for source, stated in sources.items():
         for dim, half in stated.items():
-            reverse = known.get(half.whole)
-            if dim not in known and (reverse is None or reverse.whole != dim):
-                known[dim], first[dim] = half, source
+            reverse = halves_of.get(half.whole)
+            if dim not in halves_of and (reverse is None or reverse.whole != dim):
+                halves_of[dim], source_of[dim] = half, source
                 continue
-            other = dim if dim in known else half.whole
-            if known[other] not in (half, Half(dim, -half.shift)):
-                one = f"points of {_lies(dim, half)} in {source}"
-                two = f"points of {_lies(other, known[other])} in {first[other]}"
-                raise refuse("V41", f"{one}, and {two}.", "leave out the one that is wrong.")
-    return known
+            other = dim if dim in halves_of else half.whole
+            if halves_of[other] not in (half, Half(dim, -half.shift)):
+                statement = f"points of {_lies(dim, half)} in {source}"
+                earlier_statement = f"points of {_lies(other, halves_of[other])} in {source_of[other]}"
+                raise refuse("V41", f"{statement}, and {earlier_statement}.", "leave out the one that is wrong.")
+    return halves_of
 
 
 def _lies(dim: str, half: Half) -> str:
@@ -156,7 +158,9 @@ def _lies(dim: str, half: Half) -> str:
 
 
 def _renamed(dataset: Any, names: Mapping[str, str]) -> Any:
-    """A Dataset whose dims of the same points have one name, and one index."""
+    """The Dataset with dims renamed, so that those of the same points share a name; raises V41 if sizes or labels
+    differ.
+    """
     for dim, name in names.items():
         if dataset.sizes.get(name, dataset.sizes[dim]) != dataset.sizes[dim]:
             message = f"{dim} and {name} are the same points, and have {dataset.sizes[dim]} and {dataset.sizes[name]}"
@@ -171,92 +175,104 @@ def _renamed(dataset: Any, names: Mapping[str, str]) -> Any:
 
 
 def _of_sizes(sizes: Mapping[Any, int], half: str, whole: str, shift: float) -> float:
-    """The shift of a dim whose centres are there too: edges are one more around them, or one fewer between them."""
-    further = sizes[half] - sizes.get(whole, sizes[half])
-    if abs(further) > 1:
+    """The shift of a staggered dim by its size: -0.5 with one point more than `whole`, 0.5 with one fewer, else
+    `shift`.
+    """
+    extra_points = sizes[half] - sizes.get(whole, sizes[half])
+    if abs(extra_points) > 1:
         message = f"{half} has {sizes[half]} points, and {whole} {sizes[whole]}"
         raise refuse("V41", f"{message}, which do not lie between each other.", "take parts of both alike.")
-    return {1: -0.5, -1: 0.5}.get(further, shift)
+    return {1: -0.5, -1: 0.5}.get(extra_points, shift)
 
 
 def _sgrid(dataset: Any, names: Mapping[str, str]) -> tuple[dict[str, Half], dict[str, str]]:
-    """The dims of nodes between faces, and those of edges with the name of their points, as SGRID's topology says.
+    """The staggered dims in an SGRID topology, and new names for dims of edges.
 
-    `xi_rho: xi_psi (padding: both)` has nodes between faces; of edges, `eta_u: eta_psi (padding: both)` lie as faces do
-    and `xi_u: xi_psi` as nodes, whose name is that of the edges where the Dataset has none of their own.
+    `xi_rho: xi_psi (padding: both)` puts nodes (xi_psi) between faces. For edges, `eta_u: eta_psi (padding: both)` are
+    points like faces, and `xi_u: xi_psi` points like nodes; the nodes get the name of the edges if the Dataset has no
+    such dim. `names` are renamings made before.
     """
-    between: dict[str, Half] = {}
-    same: dict[str, str] = {}
+    halves_of: dict[str, Half] = {}
+    new_names: dict[str, str] = {}
     attrs = [v.attrs for v in dataset.variables.values() if v.attrs.get("cf_role") == "grid_topology"]
-    pairs = [(role, _PAIR.findall(str(text))) for one in attrs for role, text in one.items() if "dimensions" in role]
-    for role, texts in pairs:
+    relations = [
+        (role, _PAIR.findall(str(text))) for one in attrs for role, text in one.items() if "dimensions" in role
+    ]
+    for role, matches in relations:
         for face, node, padding in (
-            texts if role in ("face_dimensions", "volume_dimensions", "vertical_dimensions") else ()
+            matches if role in ("face_dimensions", "volume_dimensions", "vertical_dimensions") else ()
         ):
             # before the first node there is a face with low, and with both
             shift = 0.5 if padding in ("low", "both") else -0.5
-            between[names.get(node, node)] = Half(names.get(face, face), shift)
-    have = {names.get(dim, dim): dim for dim in map(str, dataset.dims)}
-    for role, texts in pairs:
-        for edge, node, padding in texts if _OF_EDGES.fullmatch(role) else ():
+            halves_of[names.get(node, node)] = Half(names.get(face, face), shift)
+    original_name = {names.get(dim, dim): dim for dim in map(str, dataset.dims)}
+    for role, matches in relations:
+        for edge, node, padding in matches if _OF_EDGES.fullmatch(role) else ():
             edge, node = names.get(edge, edge), names.get(node, node)
-            if edge not in have or node not in between:
+            if edge not in original_name or node not in halves_of:
                 continue
             if padding:
-                same[have[edge]] = between[node].whole
-            elif node in have:
-                same[have[edge]] = node
+                new_names[original_name[edge]] = halves_of[node].whole
+            elif node in original_name:
+                new_names[original_name[edge]] = node
             else:
-                between[edge] = between.pop(node)
-    return between, {dim: name for dim, name in same.items() if names.get(dim, dim) != name}
+                halves_of[edge] = halves_of.pop(node)
+    return halves_of, {dim: name for dim, name in new_names.items() if names.get(dim, dim) != name}
 
 
 @contextmanager
-def halves(values: Iterable[Any], further: Mapping[str, Half] | None = None) -> Generator[Mapping[str, Half]]:
-    """The staggered dims that coordinates of DataArrays and Datasets tell, in tuples too, beside those known around."""
-    known = {**STATED, **FROM_COORDINATES.get({}), **_of_attributes(values), **(further or {})}
-    token = FROM_COORDINATES.set(known)
+def halves(values: Iterable[Any], more_halves: Mapping[str, Half] | None = None) -> Generator[Mapping[str, Half]]:
+    """A context in which staggered dims are also taken from the coordinates of `values` (also in tuples), and
+    `more_halves`.
+
+    Yields all staggered dims that hold in it.
+    """
+    all_halves = {**STATED, **FROM_COORDINATES.get({}), **_of_attributes(values), **(more_halves or {})}
+    token = FROM_COORDINATES.set(all_halves)
     try:
-        yield known
+        yield all_halves
     finally:
         FROM_COORDINATES.reset(token)
 
 
 def _of_attributes(values: Iterable[Any]) -> dict[str, Half]:
-    wholes: dict[str, set[str]] = {}
-    between: dict[str, tuple[str, float]] = {}
-    left = list(values)
-    for value in left:
+    """The staggered dims by the attributes `axis` and `c_grid_axis_shift` of coordinates, if an axis has just one
+    centre dim.
+    """
+    centres_of: dict[str, set[str]] = {}
+    staggered_dims: dict[str, tuple[str, float]] = {}
+    pending = list(values)
+    for value in pending:
         if isinstance(value, (tuple, list)):
-            left.extend(cast("tuple[Any, ...]", value))
+            pending.extend(cast("tuple[Any, ...]", value))
             continue
         variables: Any = getattr(getattr(value, "coords", None), "variables", {})
         for dim in value.dims if variables else ():
             attrs: Any = variables[dim].attrs if dim in variables else {}
             axis, shift = attrs.get("axis"), attrs.get("c_grid_axis_shift")
-            by = 0.0 if shift is None else float(np.ravel(shift)[0])  # of n + 1 points it is [-0.5, 0.5]
-            if isinstance(axis, str) and by:
-                between[str(dim)] = axis, by
+            distance = 0.0 if shift is None else float(np.ravel(shift)[0])  # of n + 1 points it is [-0.5, 0.5]
+            if isinstance(axis, str) and distance:
+                staggered_dims[str(dim)] = axis, distance
             elif isinstance(axis, str) and half_of(str(dim)) is None:
-                wholes.setdefault(axis, set()).add(str(dim))
+                centres_of.setdefault(axis, set()).add(str(dim))
     return {
-        dim: Half(next(iter(wholes[axis])), shift)
-        for dim, (axis, shift) in between.items()
-        if len(wholes.get(axis, ())) == 1 and abs(shift) == 0.5
+        dim: Half(next(iter(centres_of[axis])), shift)
+        for dim, (axis, shift) in staggered_dims.items()
+        if len(centres_of.get(axis, ())) == 1 and abs(shift) == 0.5
     }
 
 
 def half_of(dim: str) -> Half | None:
-    """The dim whose points a staggered dim lies between, None for others."""
-    known = FROM_COORDINATES.get({}).get(dim) or STATED.get(dim)
-    return known or (Half(dim.removesuffix(HALF)) if dim.endswith(HALF) else None)
+    """The dim that a staggered dim lies between, by attributes, declaration, or its name; None for other dims."""
+    declared = FROM_COORDINATES.get({}).get(dim) or STATED.get(dim)
+    return declared or (Half(dim.removesuffix(HALF)) if dim.endswith(HALF) else None)
 
 
 def half_way(dim: str) -> str:
-    """The name in messages of the dim of the points half way between those of a dim."""
-    stated = half_of(dim)
-    known = (d for d, half in {**FROM_COORDINATES.get({}), **STATED}.items() if half.whole == dim)
-    return stated.whole if stated is not None else next(known, dim + HALF)
+    """The name, for messages, of the dim of the points half way between those of a dim."""
+    half = half_of(dim)
+    declared = (d for d, half in {**FROM_COORDINATES.get({}), **STATED}.items() if half.whole == dim)
+    return half.whole if half is not None else next(declared, dim + HALF)
 
 
 def partners(dim: str, dims: Iterable[str]) -> list[str]:
@@ -269,26 +285,28 @@ def partners(dim: str, dims: Iterable[str]) -> list[str]:
 
 
 def _half_offset(dim: str, other: str) -> float | None:
-    """The offset of the points of a staggered dim from those of the same number; None for other dims."""
-    stated, half = half_of(dim), half_of(other)
-    if stated is not None and stated.whole == other:
-        return stated.shift
-    return -half.shift if half is not None and half.whole == dim else None
+    """The distance from a point of `dim` to the point of `other` with the same number; None if neither is staggered to
+    it.
+    """
+    half, other_half = half_of(dim), half_of(other)
+    if half is not None and half.whole == other:
+        return half.shift
+    return -other_half.shift if other_half is not None and other_half.whole == dim else None
 
 
 def points_between(dim: str, other: str, distance: float) -> int:
-    """The offset from i of the number of the point of `other` that lies a distance after point i of `dim`.
+    """The number, relative to i, of the point of `other` at a half-integer distance after point i of `dim`.
 
     >>> points_between("IHalf", "I", 0.5), points_between("I", "IHalf", 0.5)
     (0, 1)
     """
-    apart = _half_offset(dim, other)
-    assert apart is not None
-    return round(apart + distance)
+    half_offset = _half_offset(dim, other)
+    assert half_offset is not None
+    return round(half_offset + distance)
 
 
 def around(dim: str, interval: Interval, other: str) -> Interval:
-    """The points of `other` between which those of an interval of a dim lie.
+    """The points of `other` on both sides of each point of an interval of `dim`.
 
     >>> around("IHalf", Interval(1, 6), "I"), around("I", Interval(1, 5), "IHalf")
     (Interval(0, 6), Interval(1, 6))

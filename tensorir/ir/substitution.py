@@ -20,7 +20,7 @@ Binders = Callable[[Lambda], tuple[Var, ...]]
 
 @dataclass(eq=False, slots=True)
 class _Scope:
-    """The values of the parameters of one function, and the nodes that were made of those that use them."""
+    """The values of a function's parameters in its body, and the new nodes of the body by identity."""
 
     variables: Mapping[Var, Expr]
     outer: _Scope | None = None
@@ -32,14 +32,15 @@ def rescoped(
     roots: Iterable[Expr], binders: Binders, *, applied: bool, copies: dict[int, list[Expr]] | None = None,
     named: bool = False,
 ) -> tuple[Expr, ...]:  # fmt: skip
-    """The expressions with new parameters of functions, and, with `applied`, applications of functions substituted.
+    """Rewrites expressions with new parameters for functions (`binders`), and with `applied` beta-reduces applications.
 
-    `copies` takes what became of each call, by identity: one expression for each scope that it is in. With
-    `named`, an argument has the name of the parameter that it stands for as its label.
+    An explicit stack visits each node once per scope that binds its variables. `copies` collects for each call, by
+    identity, its new nodes: one per scope. With `named`, an argument is labelled with the name of the parameter it
+    replaces.
     """
     roots = tuple(roots)
-    top = _Scope({})
-    stack: list[tuple[Expr, _Scope, int]] = [(root, top, 0) for root in reversed(roots)]
+    outermost = _Scope({})
+    stack: list[tuple[Expr, _Scope, int]] = [(root, outermost, 0) for root in reversed(roots)]
     while stack:
         node, scope, stage = stack.pop()
         scope = _home(node, scope)
@@ -50,8 +51,8 @@ def rescoped(
                 scope.done[id(node)] = scope.variables.get(node, node)
             case Lambda(params, results):
                 if stage == 0:
-                    new = binders(node)
-                    scope.inner[id(node)] = inner = _Scope(dict(zip(params, new, strict=True)), scope)
+                    new_params = binders(node)
+                    scope.inner[id(node)] = inner = _Scope(dict(zip(params, new_params, strict=True)), scope)
                     stack += [(node, scope, 1), *((result, inner, 0) for result in reversed(results))]
                 else:
                     inner = scope.inner.pop(id(node))
@@ -77,16 +78,18 @@ def rescoped(
                 result = call(op, *values, span=node.span)
                 scope.done[id(node)] = with_label(result, node.label) if node.label else result
             case Apply() | Call():
-                scope.done[id(node)] = new = rebuild(node, tuple([_rescoped(c, scope) for c in node.children]))
+                scope.done[id(node)] = new_params = rebuild(node, tuple([_rescoped(c, scope) for c in node.children]))
                 if copies is not None:
-                    copies.setdefault(id(node), []).append(new)
+                    copies.setdefault(id(node), []).append(new_params)
             case _:
                 scope.done[id(node)] = node
-    return tuple([_rescoped(root, top) for root in roots])
+    return tuple([_rescoped(root, outermost) for root in roots])
 
 
 def _labelled(value: Expr, param: Var) -> Expr:
-    """The value of a parameter with its name as label; a value with a label of its own keeps that."""
+    """The value labelled with a parameter's name; variables get a trivial `subset` to carry the label, if they have
+    dims.
+    """
     if isinstance(value, Call) and not value.label:
         return with_label(value, param.name)
     dims = value.tensor.dims
@@ -94,7 +97,7 @@ def _labelled(value: Expr, param: Var) -> Expr:
 
 
 def _home(node: Expr, scope: _Scope) -> _Scope:
-    """The outermost scope that gives all variables of a node their meaning."""
+    """The outermost scope in which all variables of a node have the same meaning, so that its new node is shared."""
     while scope.outer is not None and node.free.isdisjoint(scope.variables):
         scope = scope.outer
     return scope
@@ -104,9 +107,10 @@ def _rescoped(node: Expr, scope: _Scope) -> Expr:
     return _home(node, scope).done[id(node)]
 
 
-def _function(node: Lambda, inner: _Scope) -> Lambda:
-    params = tuple([v for v in inner.variables.values() if isinstance(v, Var)])
-    results = tuple([_rescoped(r, inner) for r in node.results])
+def _function(node: Lambda, body_scope: _Scope) -> Lambda:
+    """The function with new parameters and results; the same node if none changed."""
+    params = tuple([v for v in body_scope.variables.values() if isinstance(v, Var)])
+    results = tuple([_rescoped(r, body_scope) for r in node.results])
     if all(a is b for a, b in zip((*params, *results), (*node.params, *node.results), strict=True)):
         return node
     return dataclasses.replace(node, params=params, results=results)
@@ -115,23 +119,24 @@ def _function(node: Lambda, inner: _Scope) -> Lambda:
 def inlined(
     roots: Iterable[Expr], copies: dict[int, list[Expr]] | None = None, *, named: bool = False
 ) -> tuple[Expr, ...]:
-    """The expressions without applications of functions; functions that folds use stay, under unique names.
+    """Beta-reduces all applications; functions that folds and loops use stay, with unique parameter names.
 
-    `copies` takes what became of each call, by identity. With `named`, arguments are labelled as parameters are called.
+    `copies` collects for each call, by identity, its new nodes. With `named`, arguments are labelled with parameters'
+    names.
     """
     roots = tuple(roots)
     return rescoped(roots, unique_binders(roots), applied=True, copies=copies, named=named)
 
 
 def unique_binders(roots: tuple[Expr, ...]) -> Binders:
-    """A function keeps its parameters where it is met first; copies of it get fresh ones."""
+    """The `binders` that keep a function's parameters at its first occurrence and rename them in copies."""
     taken = {v.name for r in roots for v in r.free}
     taken |= {p.name for node in postorder(*roots) if isinstance(node, Lambda) for p in node.params}
     used: set[str] = set()
 
     def binders(node: Lambda) -> tuple[Var, ...]:
-        new = tuple(dataclasses.replace(p, name=fresh(p.name, taken)) if p.name in used else p for p in node.params)
+        params = tuple(dataclasses.replace(p, name=fresh(p.name, taken)) if p.name in used else p for p in node.params)
         used.update(p.name for p in node.params)
-        return new
+        return params
 
     return binders

@@ -33,25 +33,26 @@ NEIGHBOUR = "_NB_"
 
 
 def neighbour_counter(dim: str) -> int | None:
-    """The counter of a neighbour dim that a partial shift made, None for every other dim.
+    """The counter of a neighbour dim created by a partial shift (`_NB_2`), None for other dims.
 
     >>> neighbour_counter("_NB_2"), neighbour_counter("_NB_Edge"), neighbour_counter("I")
     (2, None, None)
     """
-    tail = dim.removeprefix(NEIGHBOUR)
-    return int(tail) if tail != dim and tail.isdecimal() and tail.isascii() and len(tail) < 10 else None
+    digits = dim.removeprefix(NEIGHBOUR)
+    return int(digits) if digits != dim and digits.isdecimal() and digits.isascii() and len(digits) < 10 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A scalar element type: its name, its kind ("bool", "int", "uint", "float") and its width in bits."""
+    """A scalar element type: its name, kind ("bool", "int", "uint", "float") and width in bits."""
 
     name: str
     kind: str
     bits: int
 
     def __call__(self, value: Any) -> Any:
-        """A number of this type, as GT4Py writes it: `float32(0.5)`; raises ValueError for one that it cannot hold.
+        """A NumPy scalar of this type, as GT4Py writes it: `float32(0.5)`; raises ValueError if it cannot hold the
+        value.
 
         >>> FLOAT32(0.5).dtype, INT32(7).dtype
         (dtype('float32'), dtype('int32'))
@@ -61,7 +62,7 @@ class Scalar:
         return DTYPES[self].type(value)
 
     def holds(self, number: Any) -> bool:
-        """True if a number of Python is one of this type: floats are rounded to it, and finite ones stay finite.
+        """True if a Python number fits: integers in range, floats that stay finite when rounded.
 
         >>> INT32.holds(2**31), FLOAT32.holds(0.1), FLOAT32.holds(1e39), FLOAT32.holds(float("inf"))
         (False, True, False, True)
@@ -71,14 +72,14 @@ class Scalar:
         if not self.is_float or (self.bits == 64 and isinstance(number, float)):
             return True
         try:
-            wide = float(number)
+            as_float = float(number)
         except OverflowError:
             return False
-        if math.isnan(wide):
+        if math.isnan(as_float):
             return True
         with np.errstate(over="ignore"):
-            rounded = float(DTYPES[self].type(wide))
-        return not math.isnan(rounded) and math.isinf(rounded) == math.isinf(wide)
+            rounded = float(DTYPES[self].type(as_float))
+        return not math.isnan(rounded) and math.isinf(rounded) == math.isinf(as_float)
 
     @property
     def is_number(self) -> bool:
@@ -153,7 +154,7 @@ def scalar_of(dtype: Any) -> Scalar | None:
 
 
 def leaves(element: Element) -> tuple[Scalar, ...]:
-    """The scalars of an element, from left to right.
+    """The scalars of an element in order, nested tuples flattened.
 
     >>> leaves(TupleElement((FLOAT64, TupleElement((BOOL, INT32)))))
     (float64, bool, int32)
@@ -200,7 +201,7 @@ class TensorType(Displayed):
 
 @dataclass(frozen=True, slots=True)
 class FunctionType(Displayed):
-    """From one or more tensors to one, or, of what a loop repeats, to several."""
+    """The type of a function: tensors to one tensor, or to several (for loops and conditionals)."""
 
     params: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
@@ -233,7 +234,7 @@ def _spelled(element: Element) -> str:
 
 
 def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **more: Any) -> TensorType:
-    """A tensor type from an element (or its name) and intervals by name.
+    """A tensor type from an element type or its name, and intervals by name of dim.
 
     >>> tensor("float32", I=(0, 5), K=(-1, 2))
     tensor<float32, I[0:5], K[-1:2]>
@@ -244,10 +245,11 @@ def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **m
 
 
 def bcast(types: Iterable[TensorType | Dims]) -> Dims:
-    """The union of the names and the intersection of the intervals (`docs/language.md`, "Broadcasting").
+    """The dims of an elementwise result: the union of names, the intersection of intervals (`docs/language.md`,
+    "Broadcasting").
 
-    Raises T02 where operands that hold points have none in common, and T03 where neighbour dims of one
-    name have different extents: neighbours correspond slot by slot and are never cut.
+    Raises T02 if non-empty operands have no common point, T03 if neighbour dims of one name have different extents
+    (neighbours correspond slot by slot and are never cut).
 
     >>> bcast([tensor(BOOL, I=(0, 5)), tensor(BOOL, I=(5, 9))])
     Traceback (most recent call last):
@@ -264,10 +266,10 @@ def bcast(types: Iterable[TensorType | Dims]) -> Dims:
                 message = f"the operands have different numbers of neighbours along {name}: {known} and {interval}."
                 help = "neighbours correspond slot by slot; use tables with the same number of neighbours."
                 raise refuse("T03", message, help, at=index)
-            both = known & interval
-            if not both and known and interval:
+            common = known & interval
+            if not common and known and interval:
                 message = f"the operands have no point of {name} in common: {name}{known} and {name}{interval}."
                 help = f"shift or subset one of them so that their intervals of {name} overlap."
                 raise refuse("T02", message, help, at=index)
-            merged[name] = both
+            merged[name] = common
     return Dims(tuple(merged.items()))

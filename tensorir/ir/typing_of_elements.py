@@ -43,6 +43,7 @@ Operands = Sequence[Operand]
 
 
 def tensors_of(args: Operands) -> list[TensorType]:
+    """The types of the operands, which must be tensors; raises T14 with the position of a function."""
     types: list[TensorType] = []
     for index, arg in enumerate(args):
         if not isinstance(arg.type, TensorType):
@@ -52,19 +53,23 @@ def tensors_of(args: Operands) -> list[TensorType]:
 
 
 def function_of(args: Operands, index: int, results: int = 1) -> FunctionType:
-    kind = args[index].type if index < len(args) else None
-    if not isinstance(kind, FunctionType):
+    """The type of the function operand at `index` with so many results; raises T14 for a tensor, T15 for another
+    number.
+    """
+    operand_type = args[index].type if index < len(args) else None
+    if not isinstance(operand_type, FunctionType):
         raise refuse("T14", "a tensor stands where a function is needed.", "write λ(x: T) → e.", at=index)
-    if len(kind.results) != results:
-        returned, needed = counted(len(kind.results), "value"), counted(results, "value")
+    if len(operand_type.results) != results:
+        returned, needed = counted(len(operand_type.results), "value"), counted(results, "value")
         message = f"the function returns {returned}, and {needed} {'is' if results == 1 else 'are'} needed."
         one, several = "λ(x: T, y: T) → (x, y)", "λ(x: T, y: T) → {x + y, x - y}"
         hint = f"one value may be a tuple, {one}." if results == 1 else f"several are written {several}."
         raise refuse("T15", message, hint, at=index)
-    return kind
+    return operand_type
 
 
 def interval_of(x: TensorType, dim: str, at: int) -> Interval:
+    """The interval of a tensor type along a dim; raises T25, at operand number `at`, if it does not have the dim."""
     interval = x.dims.get(dim)
     if interval is None:
         message = f"there is no dim {dim} here, only {x.dims}."
@@ -72,19 +77,22 @@ def interval_of(x: TensorType, dim: str, at: int) -> Interval:
     return interval
 
 
-def assignable(value: TensorType, place: TensorType) -> Diagnostic | None:
-    """None where a value can stand in a place: one element type, broadcast along dims it lacks, cut along others."""
-    if value.element != place.element:
+def assignable(value: TensorType, target: TensorType) -> Diagnostic | None:
+    """The diagnostic if a value cannot stand for a parameter of type `target`, None if it can.
+
+    Element types must be equal; the value is broadcast along missing dims and cut along wider ones.
+    """
+    if value.element != target.element:
         help = "convert it with cast, or change the type of the parameter."
-        return Diagnostic("T16", f"{place.element} is needed, and this is {value.element}.", help=help)
+        return Diagnostic("T16", f"{target.element} is needed, and this is {value.element}.", help=help)
     for name, interval in value.dims.items:
-        needed = place.dims.get(name)
-        if needed is None:
+        wanted = target.dims.get(name)
+        if wanted is None:
             help = f"add {name}{interval} to the type."
-            return Diagnostic("T16", f"{place} is needed, and this varies along {name}.", help=help)
-        if not interval.covers(needed):
+            return Diagnostic("T16", f"{target} is needed, and this varies along {name}.", help=help)
+        if not interval.covers(wanted):
             help = f"the parameter may have the type {value}, or a part of it."
-            return Diagnostic("T16", f"{name}{needed} is needed, and this provides {name}{interval}.", help=help)
+            return Diagnostic("T16", f"{name}{wanted} is needed, and this provides {name}{interval}.", help=help)
     return None
 
 
@@ -98,18 +106,21 @@ _KINDS: dict[str, Callable[[Scalar], bool]] = {
 """Of a kind of element, in words, the elements that are of it."""
 
 
-def _scalars(args: Operands, wanted: str, every: bool = False) -> tuple[Scalar, Dims]:
-    """The one scalar type of all operands, which is of a kind, or any, and their common dims."""
-    accepts: Callable[[Scalar], bool] = (lambda _: True) if every else _KINDS[wanted]
+def _scalars(args: Operands, kind: str, any_kind: bool = False) -> tuple[Scalar, Dims]:
+    """The common scalar type of all operands, of a kind in `_KINDS` (unless `any_kind`), and their common dims.
+
+    Raises T05 for a tuple, T04 for another kind, T01 for different types.
+    """
+    accepts: Callable[[Scalar], bool] = (lambda _: True) if any_kind else _KINDS[kind]
     types = tensors_of(args)
     first, elements = types[0].element, [t.element for t in types]
     for index, t in enumerate(types):
         if isinstance(t.element, TupleElement):
-            message = f"a tuple, {t.element}, stands where one {wanted} is needed."
+            message = f"a tuple, {t.element}, stands where one {kind} is needed."
             raise refuse("T05", message, "take a member: x[0].", at=index)
         if not accepts(t.element):
-            help = _cast_hint(wanted, [e for e in elements if isinstance(e, Scalar) and accepts(e)])
-            raise refuse("T04", f"{t.element} stands where {article(wanted)} is needed.", help, at=index)
+            help = _cast_hint(kind, [e for e in elements if isinstance(e, Scalar) and accepts(e)])
+            raise refuse("T04", f"{t.element} stands where {article(kind)} is needed.", help, at=index)
         if t.element != first:
             help = f"nothing is converted silently; write cast(x, {first}) or cast(x, {t.element})."
             raise refuse("T01", f"the operands have different element types: {first} and {t.element}.", help, at=index)
@@ -117,10 +128,10 @@ def _scalars(args: Operands, wanted: str, every: bool = False) -> tuple[Scalar, 
     return first, bcast(types)
 
 
-def _cast_hint(wanted: str, others: Sequence[Scalar]) -> str:
-    """The help for an operand of a wrong kind: the type of the other operands, with which it has to be one."""
-    target = next(iter(others), {"float": "float64", "number": "int32", "integer": "int32", "bool": "bool"}[wanted])
-    return "compare it with 0: x ≠ 0." if wanted == "bool" else f"convert it: cast(x, {target})."
+def _cast_hint(kind: str, fitting: Sequence[Scalar]) -> str:
+    """The help for an operand of a wrong kind: a cast to the type of a fitting operand, or to a default."""
+    target = next(iter(fitting), {"float": "float64", "number": "int32", "integer": "int32", "bool": "bool"}[kind])
+    return "compare it with 0: x ≠ 0." if kind == "bool" else f"convert it: cast(x, {target})."
 
 
 def numbers(static: Static, args: Operands) -> TensorType:
@@ -144,7 +155,7 @@ def comparison(static: Static, args: Operands) -> TensorType:
 
 
 def equality(static: Static, args: Operands) -> TensorType:
-    return TensorType(BOOL, _scalars(args, "number", every=True)[1])
+    return TensorType(BOOL, _scalars(args, "number", any_kind=True)[1])
 
 
 def float_tests(static: Static, args: Operands) -> TensorType:
@@ -152,6 +163,7 @@ def float_tests(static: Static, args: Operands) -> TensorType:
 
 
 def selection(static: Static, args: Operands) -> TensorType:
+    """The type of `if`: a bool condition and two branches of one element type."""
     condition, first, second = tensors_of(args)
     if condition.element != BOOL:
         raise refuse("T04", f"the condition is {condition.element}, not bool.", "compare it: x > 0.0.", at=0)
@@ -162,6 +174,7 @@ def selection(static: Static, args: Operands) -> TensorType:
 
 
 def cast(static: Static, args: Operands) -> TensorType:
+    """The type of `cast`: the dims of the operand with another scalar type."""
     (target,) = static
     (x,) = tensors_of(args)
     if not isinstance(x.element, Scalar) or not isinstance(target, Scalar):
@@ -170,6 +183,7 @@ def cast(static: Static, args: Operands) -> TensorType:
 
 
 def bitcast(static: Static, args: Operands) -> TensorType:
+    """The type of `bitcast`: as of `cast`, for types of equal width (else T28)."""
     result = cast(static, args)
     (element,), (target,) = (t.leaves for t in (*tensors_of(args), result))
     if element.bits != target.bits:
@@ -179,6 +193,7 @@ def bitcast(static: Static, args: Operands) -> TensorType:
 
 
 def make_tuple(static: Static, args: Operands) -> TensorType:
+    """The type of a tuple of at least one tensor, on their common dims."""
     types = tensors_of(args)
     if not types:
         raise refuse("T06", "a tuple needs at least one member.", "write make_tuple(x).")
@@ -186,6 +201,7 @@ def make_tuple(static: Static, args: Operands) -> TensorType:
 
 
 def tuple_get(static: Static, args: Operands) -> TensorType:
+    """The type of one member of a tuple; raises T30 for another element, T29 for a member that it does not have."""
     index: int = static.member
     (x,) = tensors_of(args)
     if not isinstance(x.element, TupleElement):
@@ -197,6 +213,7 @@ def tuple_get(static: Static, args: Operands) -> TensorType:
 
 
 def assert_(static: Static, args: Operands) -> TensorType:
+    """The type of `assert_`: that of its first operand, with a bool condition of any dims."""
     x, condition = tensors_of(args)
     if condition.element != BOOL:
         raise refuse("T04", f"the condition is {condition.element}, not bool.", "compare it: x > 0.0.", at=1)
@@ -204,13 +221,14 @@ def assert_(static: Static, args: Operands) -> TensorType:
 
 
 def print_(static: Static, args: Operands) -> TensorType:
+    """The type of `print`: that of its first operand; the text has a place for each value, or none (else T42)."""
     types = tensors_of(args)
     if not types:
         raise refuse("T06", "there is nothing to print.", 'write print("x")(x).')
     text: str = static.text
-    count, places = sum(len(t.leaves) for t in types), text.count(PLACE)
-    if places not in (0, count):
-        message = f"the text has {counted(places, 'place')} for {counted(count, 'value')}."
+    count, placeholders = sum(len(t.leaves) for t in types), text.count(PLACE)
+    if placeholders not in (0, count):
+        message = f"the text has {counted(placeholders, 'place')} for {counted(count, 'value')}."
         raise refuse("T42", message, "write a {} for each value, or none at all.")
     return types[0]
 
@@ -219,48 +237,53 @@ def print_(static: Static, args: Operands) -> TensorType:
 
 
 def subset(static: Static, args: Operands) -> TensorType:
+    """The type of a part on the given intervals, which must lie inside of the operand's (else T21)."""
     (intervals,) = static
     (x,) = tensors_of(args)
     result = x.dims
     for dim, interval in intervals.items:
-        have = interval_of(x, dim, 0)
-        if not have.covers(interval):
-            message = f"{dim}{interval} is not inside of {dim}{have}."
-            raise refuse("T21", message, f"subset to a part of {dim}{have}.", at=0)
+        operand_interval = interval_of(x, dim, 0)
+        if not operand_interval.covers(interval):
+            message = f"{dim}{interval} is not inside of {dim}{operand_interval}."
+            raise refuse("T21", message, f"subset to a part of {dim}{operand_interval}.", at=0)
         result = result.with_interval(dim, interval)
     return x.on(result)
 
 
 def concat(static: Static, args: Operands) -> TensorType:
+    """The type of a join: operands with equal element types and dims, that differ along one dim and are adjacent
+    there.
+    """
     types = tensors_of(args)
     if len(types) < 2:
         raise refuse("T06", "concat needs at least two operands.", "write concat(a, b).")
-    first = types[0]
+    first_type = types[0]
     for index, t in enumerate(types):
-        if t.element != first.element:
-            message = f"the operands have different element types: {first.element} and {t.element}."
+        if t.element != first_type.element:
+            message = f"the operands have different element types: {first_type.element} and {t.element}."
             raise refuse("T01", message, "cast one of them.", at=index)
-        if set(t.dims.names) != set(first.dims.names):
-            message = f"the operands have different dims: {first.dims} and {t.dims}."
+        if set(t.dims.names) != set(first_type.dims.names):
+            message = f"the operands have different dims: {first_type.dims} and {t.dims}."
             raise refuse("T23", message, "add_dim gives a tensor a dim that it lacks.", at=index)
-    differing = [d for d in first.dims if any(t.dims[d] != first.dims[d] for t in types)]
+    differing = [d for d in first_type.dims if any(t.dims[d] != first_type.dims[d] for t in types)]
     if len(differing) != 1:
         these = f"these differ in {', '.join(differing)}." if differing else "these do not differ."
         message = f"concat joins along the one dim in which its operands differ, and {these}"
         raise refuse("T23", message, "subset them to the same intervals of all other dims.", at=1)
     (dim,) = differing
-    order = sorted(range(len(types)), key=lambda k: (types[k].dims[dim].start, types[k].dims[dim].stop))
-    for a, b in pairwise(order):
+    ascending = sorted(range(len(types)), key=lambda k: (types[k].dims[dim].start, types[k].dims[dim].stop))
+    for a, b in pairwise(ascending):
         left, right = types[a].dims[dim], types[b].dims[dim]
         if left.stop != right.start:
-            what = "overlap" if left.stop > right.start else "leave a gap"
-            message = f"{dim}{left} and {dim}{right} {what}, so they cannot be joined."
+            relation = "overlap" if left.stop > right.start else "leave a gap"
+            message = f"{dim}{left} and {dim}{right} {relation}, so they cannot be joined."
             raise refuse("T22", message, "intervals must follow one another: I[0:3], I[3:5].", at=b)
-    whole = Interval(types[order[0]].dims[dim].start, types[order[-1]].dims[dim].stop)
-    return first.on(first.dims.with_interval(dim, whole))
+    joined = Interval(types[ascending[0]].dims[dim].start, types[ascending[-1]].dims[dim].stop)
+    return first_type.on(first_type.dims.with_interval(dim, joined))
 
 
 def pos(static: Static, args: Operands) -> TensorType:
+    """The type of coordinates along a dim: int32 on that dim alone; raises T43 if they exceed int32."""
     (dim,) = static
     (x,) = tensors_of(args)
     interval = interval_of(x, dim, 0)
@@ -271,6 +294,7 @@ def pos(static: Static, args: Operands) -> TensorType:
 
 
 def add_dim(static: Static, args: Operands) -> TensorType:
+    """The type with one more dim on [start:stop)."""
     dim, start, stop = static
     (x,) = tensors_of(args)
     if dim in x.dims:
@@ -281,21 +305,23 @@ def add_dim(static: Static, args: Operands) -> TensorType:
 
 
 def update(static: Static, args: Operands) -> TensorType:
-    x, part = tensors_of(args)
-    if x.element != part.element:
-        message = f"the operands have different element types: {x.element} and {part.element}."
+    """The type of the first operand; the second must have its element type and lie inside of it."""
+    base, update_type = tensors_of(args)
+    if base.element != update_type.element:
+        message = f"the operands have different element types: {base.element} and {update_type.element}."
         raise refuse("T01", message, "cast one of them.", at=1)
-    for dim, interval in part.dims.items:
-        have = x.dims.get(dim)
+    for dim, interval in update_type.dims.items:
+        have = base.dims.get(dim)
         if have is None:
             hint = f"reduce the second operand over {dim}, or add {dim} to the first."
-            raise refuse("T25", f"there is no dim {dim} to update, only {x.dims}.", hint, at=1)
+            raise refuse("T25", f"there is no dim {dim} to update, only {base.dims}.", hint, at=1)
         if not have.covers(interval):
             raise refuse("T21", f"{dim}{interval} is not inside of {dim}{have}.", "subset the second operand.", at=1)
-    return x
+    return base
 
 
 def _fresh(dims: Iterable[str]) -> None:
+    """Raises T26 if a name appears twice among the dims of a result."""
     seen: set[str] = set()
     for dim in dims:
         if dim in seen:
@@ -304,19 +330,23 @@ def _fresh(dims: Iterable[str]) -> None:
 
 
 def rename(static: Static, args: Operands) -> TensorType:
+    """The type with dims renamed by (old, new) pairs, all at once."""
     (pairs,) = static
     (x,) = tensors_of(args)
     for old, _ in pairs:
         interval_of(x, old, 0)
-    new = dict(pairs)
-    if len(new) != len(pairs):
+    new_names = dict(pairs)
+    if len(new_names) != len(pairs):
         raise refuse("T26", "a dim is renamed twice.", "name each dim once.")
-    items = tuple((new.get(d, d), i) for d, i in x.dims.items)
+    items = tuple((new_names.get(d, d), i) for d, i in x.dims.items)
     _fresh(d for d, _ in items)
     return x.on(Dims(items))
 
 
 def split_dim(static: Static, args: Operands) -> TensorType:
+    """The type with a dim replaced by an outer and an inner dim; both ends must be multiples of the inner extent (else
+    T32).
+    """
     dim, outer, inner, n = static
     (x,) = tensors_of(args)
     interval = interval_of(x, dim, 0)
@@ -324,12 +354,13 @@ def split_dim(static: Static, args: Operands) -> TensorType:
         message = f"{dim}{interval} cannot be split by {n}: both ends must be multiples of it."
         raise refuse("T32", message, "subset it, or choose another size.", at=0)
     split = ((outer, Interval(interval.start // n, interval.stop // n)), (inner, Interval(0, n)))
-    items = tuple(new for d, i in x.dims.items for new in (split if d == dim else ((d, i),)))
+    items = tuple(item for d, i in x.dims.items for item in (split if d == dim else ((d, i),)))
     _fresh(d for d, _ in items)
     return x.on(Dims(items))
 
 
 def merge_dims(static: Static, args: Operands) -> TensorType:
+    """The type with two dims replaced by one, in the place of the outer; the inner one starts at 0 (else T32)."""
     outer, inner, dim = static
     (x,) = tensors_of(args)
     a, b = interval_of(x, outer, 0), interval_of(x, inner, 0)
@@ -353,7 +384,10 @@ def cartesian_shift(static: Static, args: Operands) -> TensorType:
 
 
 def neighbour_source(table: TensorType) -> tuple[str, str]:
-    """The tagged dim of a table and the dim that its entries are coordinates of."""
+    """The dim of a table's slots, tagged `_NB_<dim>`, and the dim that its entries are coordinates of.
+
+    Raises T10 if the type is no table: not of integers, or without exactly one tagged dim.
+    """
     tagged = [d for d in table.dims if d.startswith(NEIGHBOUR) and neighbour_counter(d) is None]
     if not (isinstance(table.element, Scalar) and table.element.is_integer):
         message = f"a table holds integers, and this holds {table.element}."
@@ -365,9 +399,12 @@ def neighbour_source(table: TensorType) -> tuple[str, str]:
 
 
 def _neighbours(args: Operands) -> tuple[TensorType, str, Interval]:
-    """The type after a partial shift, and its new dim."""
+    """The type without slots of a read through a table, the name of the new neighbour dim, and the interval of slots.
+
+    Raises T11 if the operand does not have the table's source dim, T12 if the coordinate -1 exists (it means absent).
+    """
     table, x = tensors_of(args)
-    tag, source = neighbour_source(table)
+    slots_dim, source = neighbour_source(table)
     interval = x.dims.get(source)
     if interval is None:
         message = f"the table leads to {source}, and the operand has no dim {source}, only {x.dims}."
@@ -375,9 +412,9 @@ def _neighbours(args: Operands) -> tuple[TensorType, str, Interval]:
     if -1 in interval:
         help = f"write gather({source})(x, indices), where -1 is a coordinate like any other."
         raise refuse("T12", f"in a table -1 means absent, and {source}{interval} holds the coordinate -1.", help, at=1)
-    common = bcast([table.dims.without(tag), x.dims.without(source)])
+    common = bcast([table.dims.without(slots_dim), x.dims.without(source)])
     counters = [c for d in common if (c := neighbour_counter(d)) is not None]
-    return x.on(common), f"{NEIGHBOUR}{max(counters, default=-1) + 1}", table.dims[tag]
+    return x.on(common), f"{NEIGHBOUR}{max(counters, default=-1) + 1}", table.dims[slots_dim]
 
 
 def shift_init(static: Static, args: Operands) -> TensorType:
@@ -409,6 +446,9 @@ def highest_neighbour(dims: Iterable[str]) -> str | None:
 
 
 def shift_apply(static: Static, args: Operands) -> TensorType:
+    """The type of one neighbour: without the highest neighbour dim; raises T09 if there is none, T13 for a missing
+    slot.
+    """
     (slot,) = static
     (x,) = tensors_of(args)
     dim = highest_neighbour(x.dims)

@@ -14,7 +14,7 @@ from tensorir.runtime.memory import WeakCache
 
 
 def check_fencil(fencil: Fencil) -> None:
-    """Raise with everything that is wrong with the fencil as a whole; its expressions are typed already."""
+    """Raises all faults of a fencil as a whole (names, outputs, targets) at once; its expressions are typed already."""
     diagnostics: list[Diagnostic] = []
     seen: set[str] = set()
     for variable in fencil.params:
@@ -40,7 +40,9 @@ def _repeated_binders(fencil: Fencil) -> Iterator[Diagnostic]:
 
 
 def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnostic]:
-    """The faults of one closure."""
+    """The faults of one closure: unknown output or variables, a region outside of the output, a value that does not
+    cover it.
+    """
     names = [p.name for p in params]
     output, value = closure.output, closure.value
     if output not in params:
@@ -52,14 +54,14 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
         yield Diagnostic("N01", f"'{variable.name}' is not known here.", variable.span, help=hint)
     if closure.region is not None:
         for dim, interval in closure.region.items:
-            have = output.type.dims.get(dim)
-            if have is None:
+            output_interval = output.type.dims.get(dim)
+            if output_interval is None:
                 message = f"there is no dim {dim} in '{output.name}', only {output.type.dims}."
                 yield Diagnostic("T25", message, closure.span, help=did_you_mean(dim, output.type.dims.names))
                 return
-            if not have.covers(interval):
-                message = f"{dim}{interval} is not inside of {dim}{have}, all of '{output.name}'."
-                yield Diagnostic("T21", message, closure.span, help=f"write to a part of {dim}{have}.")
+            if not output_interval.covers(interval):
+                message = f"{dim}{interval} is not inside of {dim}{output_interval}, all of '{output.name}'."
+                yield Diagnostic("T21", message, closure.span, help=f"write to a part of {dim}{output_interval}.")
                 return
     if not isinstance(value.type, TensorType):
         yield Diagnostic("T14", "a function cannot be stored.", value.span, help="apply it: f(x).")
@@ -68,71 +70,80 @@ def check_closure(params: tuple[Var, ...], closure: Closure) -> Iterator[Diagnos
 
 
 def _check_target(closure: Closure, have: TensorType, need: TensorType) -> Iterator[Diagnostic]:
+    """The faults of a value for its target: another element type (T37), further dims (T08), missing points (T07)."""
     name, span = closure.output.name, closure.value.span
     if have.element != need.element:
         hint = f"declare {name}: {TensorType(have.element, need.dims)}, or cast the expression."
         yield Diagnostic("T37", f"'{name}' holds {need.element}, but this is {have.element}.", span, help=hint)
     for dim, interval in have.dims.items:
-        wanted = need.dims.get(dim)
-        if wanted is None:
+        target_interval = need.dims.get(dim)
+        if target_interval is None:
             message = f"the expression varies along {dim}, and '{name}' has no dim {dim}."
             hint = f"add {dim}{interval} to the type of '{name}', or reduce over {dim}."
             yield Diagnostic("T08", message, span, help=hint)
-        elif not interval.covers(wanted):
-            yield _shortfall(closure, dim, wanted, interval)
+        elif not interval.covers(target_interval):
+            yield _shortfall(closure, dim, target_interval, interval)
 
 
 def _shortfall(closure: Closure, dim: str, wanted: Interval, have: Interval) -> Diagnostic:
-    """An output that is larger than what its expression provides, and the shift that is to blame."""
+    """The error T07 for a value that does not cover its target, with the shifts that cause it, and types that would
+    fit.
+    """
     name = closure.output.name
-    low = wanted.start < have.start
-    point = wanted.start if low else wanted.stop - 1
-    before, after = Interval(wanted.start, have.start) & wanted, Interval(have.stop, wanted.stop) & wanted
-    missing = before if low else after
-    shifts, source, needed = _trace(closure.value, dim, point, low)
-    reach = sum(shift.static.offset for shift in shifts)
-    blamed = [shift for shift in shifts if (shift.static.offset < 0 if low else shift.static.offset > 0)]
-    guilty = shifts if (reach < 0 if low else reach > 0) else ()
-    notes = () if closure.value == source else _reasons(guilty, reach, source, dim, missing)
-    declared = have & wanted
-    hint = f"declare {name}: {closure.target.on(closure.target.dims.with_interval(dim, declared))}" if declared else ""
+    at_start = wanted.start < have.start
+    point = wanted.start if at_start else wanted.stop - 1
+    before, after = (Interval(wanted.start, have.start) & wanted, Interval(have.stop, wanted.stop) & wanted)
+    missing = before if at_start else after
+    shifts, source, needed = _trace(closure.value, dim, point, at_start)
+    total_offset = sum(shift.static.offset for shift in shifts)
+    candidates = [shift for shift in shifts if (shift.static.offset < 0 if at_start else shift.static.offset > 0)]
+    responsible = shifts if (total_offset < 0 if at_start else total_offset > 0) else ()
+    notes = () if closure.value == source else _reasons(responsible, total_offset, source, dim, missing)
+    covered = have & wanted
+    hint = f"declare {name}: {closure.target.on(closure.target.dims.with_interval(dim, covered))}" if covered else ""
     if source is not None:
-        full = source.type.dims[dim] | Interval(needed, needed + 1)
-        give = f"give '{source.name}' more points: {dim}{full}"
-        hint = f"{hint}, or {give}" if hint else give
+        enlarged = source.type.dims[dim] | Interval(needed, needed + 1)
+        suggestion = f"give '{source.name}' more points: {dim}{enlarged}"
+        hint = f"{hint}, or {suggestion}" if hint else suggestion
     return Diagnostic(
         "T07",
         f"'{name}' needs {dim}{wanted}, but this provides {dim}{have}.",
-        blamed[-1].span if guilty else closure.value.span,
+        candidates[-1].span if responsible else closure.value.span,
         notes,
         f"{hint}." if hint else "",
     )
 
 
 def _reasons(shifts: Sequence[Call], reach: int, source: Var | None, dim: str, missing: Interval) -> tuple[str, ...]:
-    """Reasons for missing points: the reads of all shifts together, and variables that have too few themselves."""
-    gap = counted(len(missing), "point")
-    lack = f"{gap} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
+    """The note of T07: the offset of all `shifts` together, and the interval of the `source` variable (None if
+    unknown).
+    """
+    missing_count = counted(len(missing), "point")
+    statement = f"{missing_count} {'is' if len(missing) == 1 else 'are'} missing there: {dim}{missing}."
     extent = "" if source is None else f"'{source.name}' is {dim}{source.type.dims[dim]}"
     if not shifts:
-        return (f"{extent}, so {lack}",) if extent else ()
+        return (f"{extent}, so {statement}",) if extent else ()
     steps = "one point" if abs(reach) == 1 else f"{abs(reach)} points"
     side = "after" if reach > 0 else "before"
     names = " of ".join(f"⟪{dim}, {shift.static.offset}⟫" for shift in shifts)
-    also = f", and {extent}" if extent and abs(reach) != len(missing) else ""
-    return (f"{names} reads {steps} {side}{also}, so {lack}",)
+    addition = f", and {extent}" if extent and abs(reach) != len(missing) else ""
+    return (f"{names} reads {steps} {side}{addition}, so {statement}",)
 
 
-def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var | None, int]:
-    """Down to the leaf that lacks most: the shifts on the way, the variable, and the point that it lacks."""
+def _trace(root: Expr, dim: str, point: int, at_start: bool) -> tuple[list[Call], Var | None, int]:
+    """Follows a missing point of the result down to a variable: the shifts on the way, the variable, and its missing
+    point.
+
+    At each node the operand that lacks most is followed. None for the variable if the path ends at another builtin.
+    """
     shifts: list[Call] = []
-    bound: dict[Var, Expr] = {}
+    arguments: dict[Var, Expr] = {}
     node = root
     while True:
         children = node.args if isinstance(node, (Apply, Call)) else ()
         match node:
-            case Var() if node in bound:
-                node = bound[node]
+            case Var() if node in arguments:
+                node = arguments[node]
                 continue
             case Var():
                 return shifts, node, point
@@ -140,14 +151,14 @@ def _trace(root: Expr, dim: str, point: int, low: bool) -> tuple[list[Call], Var
                 shifts.append(node)
                 point = point + int(offset)
             case Apply(Lambda() as function, args):
-                bound.update(zip(function.params, args, strict=True))
+                arguments.update(zip(function.params, args, strict=True))
                 children = (function.body,)
             case Call("subset" | "concat" | "rename" | "split_dim" | "merge_dims" | "gather" | "update"):
                 return shifts, None, point
             case _:
                 pass
-        having = [(c, c.type.dims.get(dim)) for c in children if isinstance(c.type, TensorType)]
-        lacking = [(i.start if low else -i.stop, c) for c, i in having if i is not None and point not in i]
+        intervals = [(c, c.type.dims.get(dim)) for c in children if isinstance(c.type, TensorType)]
+        lacking = [(i.start if at_start else -i.stop, c) for c, i in intervals if i is not None and point not in i]
         if not lacking:
             return shifts, None, point
         node = max(lacking, key=lambda ranked: ranked[0])[1]
@@ -162,14 +173,15 @@ def needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
 
 
 def _needed_parameters(fencil: Fencil) -> tuple[Var, ...]:
-    needed: set[str] = set()
-    begun: set[str] = set()
+    """The parameters that are read before all their points are written, not written completely, or never written."""
+    read_first: set[str] = set()
+    written_names: set[str] = set()
     missing = {p.name: IntegerSet.box(p.type.dims) for p in fencil.params}
     for closure in fencil.closures:
         # one without points is read before anything is written, too
-        needed |= {v.name for v in closure.value.free if missing[v.name] or v.name not in begun}
-        begun.add(closure.output.name)
+        read_first |= {v.name for v in closure.value.free if missing[v.name] or v.name not in written_names}
+        written_names.add(closure.output.name)
         missing[closure.output.name] = missing[closure.output.name].without(closure.target.dims)
-    needed |= {v.name for v in fencil.outputs if missing[v.name]}
+    read_first |= {v.name for v in fencil.outputs if missing[v.name]}
     written = {v.name for v in fencil.outputs}
-    return tuple(p for p in fencil.params if p.name in needed or p.name not in written)
+    return tuple(p for p in fencil.params if p.name in read_first or p.name not in written)

@@ -484,7 +484,7 @@ def _expression(node: syntax.Expression, style: _Style, min_precedence: int = 0)
 
 
 def _precedence(node: syntax.Expression) -> int:
-    """How tightly the text of an expression binds: 0 for λ, let and if, `_ATOM` for names and calls."""
+    """The precedence of an expression's text: 0 for λ, let and if, `_ATOM` for names and calls."""
     match node:
         case syntax.Lambda() | syntax.Let():
             return 0
