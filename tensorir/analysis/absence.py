@@ -88,6 +88,7 @@ class Known:
     """Of a bool: the shifts that are present where it is true."""
 
     def joined(self, other: Known) -> Known:
+        """The join (least upper bound): reasons of either, and the hull of the ranges."""
         return Known(
             tuple(a | b for a, b in zip(self.absent, other.absent, strict=True)),
             tuple(_hull(a, b) for a, b in zip(self.ranges, other.ranges, strict=True)),

@@ -453,6 +453,9 @@ class Reads:
     boxes: bool
 
     def __init__(self, fencil: Fencil, bound: BoundProgram, boxes: bool) -> None:
+        """`bound` has the constants of the program; those that it writes do not count as known. `boxes` is as for
+        `domains`.
+        """
         self.fencil, self.boxes = fencil, boxes
         self.nodes: dict[int, IntegerSet] = {}
         self.variables: dict[Var, IntegerSet] = {}

@@ -165,6 +165,7 @@ def _all_or_nothing(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) 
 
 
 def _member(reads: Reads, node: Call, wanted: IntegerSet, needs: Needs) -> None:
+    """`tuple_get`: records the points needed of one member, for `wanted` of the tuple."""
     assert isinstance(reads, _Certain)
     (x,), (k,) = node.args, node.static
     members = reads.members.setdefault(id(x), {})
@@ -198,6 +199,9 @@ def towards_whole_numbers(roots: Sequence[Expr]) -> frozenset[int]:
     """
 
     def operands_of(e: Expr) -> Sequence[Expr]:
+        """The operands through which a node's value is passed on or computed point by point; for `cond` also its
+        results.
+        """
         if not isinstance(e, Call):
             return ()
         if TABLE[e.op].control is Control.BRANCHES:

@@ -248,9 +248,9 @@ def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
     last = {c.output: k for k, c in enumerate(fencil.closures)}
     for k, closure in enumerate(fencil.closures):
         if not _computes(closure.value) and last[closure.output] != k:
-            continue  # what is read in its place
+            continue  # an alias: readers read the value itself
         region_type = closure.target
-        # what a later closure makes anew is stored, and so are the buffers that passes made
+        # an output that a later closure writes again is stored, and so are buffers created by passes
         is_stored = closure.output.name in fencil.buffers or (last[closure.output] != k and k not in in_place)
         buffer = id(closure) if is_stored else 0
         model.compute(closure.value, region_type, buffer)
@@ -258,7 +258,7 @@ def predicted(fencil: Fencil, without: Container[str] = ()) -> Predicted:
             model.steps[-1].bytes = bytes_of(closure.output.type)
             cut_dims = [n for n, i in closure.output.type.dims.items if closure.target.dims[n] != i]
             if k not in in_place and len(cut_dims) > 1:
-                model.steps[-1].inside = 2 * bytes_of(region_type)  # the part, and the part between those beside it
+                model.steps[-1].inside = 2 * bytes_of(region_type)  # the new part, and a copy with what lies beside it
         model.held[closure.output] = buffer
         if closure.region is not None and k not in in_place:
             model.pass_over(bytes_of(closure.output.type) - bytes_of(region_type), 2)

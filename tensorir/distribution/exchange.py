@@ -69,6 +69,7 @@ class Need:
         return self.low <= other.low and other.high <= self.high and self.inside.covers(other.inside)
 
     def __str__(self) -> str:
+        """The need in terms of a block [s:e), such as `[s + 1 : e + 1) of [1:9]`."""
         ends = [
             f"{end} {'-' if by < 0 else '+'} {abs(by)}" if by else end
             for end, by in (("s", self.low), ("e", self.high))

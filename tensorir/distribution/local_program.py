@@ -134,6 +134,7 @@ def localised(
     boxes = _united(read_points, merged)
 
     def box(name: str, dim: str) -> Interval:
+        """The local interval of a parameter: of the mesh, or the block extended by the points that are read."""
         if dim in mesh_places:
             return mesh_places[dim]
         block = Interval(0, parts[dim].size)

@@ -109,6 +109,7 @@ HINT = "give such sizes their values: n=10 instead of a bound."
 
 
 def _known_ends(pair: Sequence[Affine | None], interval: str, node: Expr) -> Ends:
+    """The affine ends of an interval; raises B13 if one of them is not affine in the sizes (None)."""
     start, stop = pair
     if start is None or stop is None:
         raise refuse("B13", f"where {interval} ends is no sum of sizes.", HINT, at=node.span)
@@ -186,6 +187,7 @@ def _expanded(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Inlines the definitions of builtins that choose elements, since padding must not be chosen; contractions stay."""
 
     def rule(node: Expr) -> Expr | None:
+        """The definition of a call applied to its operands, None if it has none or is a contraction."""
         # sums of products have a rule of their own
         if isinstance(node, Call) and node.definition is not None and not TABLE[node.op].linear:
             return apply(node.definition, *node.args, span=node.span)

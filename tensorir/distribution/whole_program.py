@@ -296,6 +296,7 @@ def _static(static: Any, names: Mapping[str, str]) -> Any:
     """The static parameters of a call with dims renamed; the names of their fields say which ones are dims."""
 
     def renamed_field(field: str, value: Any) -> Any:
+        """The value of a static parameter with dims renamed, by the name of its field."""
         match field:
             case "dim" | "outer" | "inner":
                 return names.get(value, value)

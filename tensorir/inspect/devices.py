@@ -50,7 +50,10 @@ DISC, MARGIN = 30, 46
 
 
 def parts_of_a_mesh(plan: DistributionPlan) -> Picture:
-    """Who has how many points of a mesh, and who sends how much to whom: lines in the colour of the sender."""
+    """The picture of an unstructured mesh on devices: a disc per device with its points, a line per pair that sends.
+
+    Lines have the sender's colour and a width by bytes; at most `MOST` devices are drawn.
+    """
     first = plan.subdomains[0]
     count = min(first.parts, MOST)
     radius = max(95.0, 2.1 * DISC * count / math.pi)
@@ -64,10 +67,10 @@ def parts_of_a_mesh(plan: DistributionPlan) -> Picture:
     for m in plan.messages:
         if isinstance(m, MeshMessage) and max(m.source, m.target) < count:
             by_pair.setdefault((m.source, m.target), []).append(m)
-    largest = max((sum(m.bytes for m in some) for some in by_pair.values()), default=1)
+    largest = max((sum(m.bytes for m in messages) for messages in by_pair.values()), default=1)
     numbers = [
-        _draw_line(sheet, places[source], places[target], _colour(source, count), some, largest)
-        for (source, target), some in by_pair.items()
+        _draw_line(sheet, places[source], places[target], _colour(source, count), messages, largest)
+        for (source, target), messages in by_pair.items()
     ]
     for x, y, size in numbers:  # no line goes over them
         sheet.text(x, y + 3, f"{size:,}", anchor="middle", size=9, colour=INK)
@@ -86,19 +89,23 @@ def _colour(k: int, count: int) -> str:
 
 
 def _draw_line(
-    sheet: Drawing, a: tuple[float, float], b: tuple[float, float], colour: str, some: list[MeshMessage], largest: int
+    sheet: Drawing, a: tuple[float, float], b: tuple[float, float], colour: str, sent: list[MeshMessage], largest: int
 ) -> tuple[float, float, int]:
-    """A line, bent to the left of its way so that the one back lies beside it; where its number goes, at two thirds."""
-    size = sum(m.bytes for m in some)
+    """Draws a curve from a to b, bent to the left so that the one back lies beside it; gives the place and value of its
+    label.
+
+    `largest` is the largest number of bytes of any line, for the width.
+    """
+    total_bytes = sum(m.bytes for m in sent)
     dx, dy = b[0] - a[0], b[1] - a[1]
-    far = math.hypot(dx, dy)
-    bend = (a[0] + dx / 2 + 26 * dy / far, a[1] + dy / 2 - 26 * dx / far)
+    length = math.hypot(dx, dy)
+    bend = (a[0] + dx / 2 + 26 * dy / length, a[1] + dy / 2 - 26 * dx / length)
     t = 0.66
     x, y = ((1 - t) ** 2 * p + 2 * t * (1 - t) * q + t**2 * r for p, q, r in zip(a, bend, b, strict=True))
-    title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in some)
+    title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in sent)
     path = f"M{a[0]:.1f} {a[1]:.1f}Q{bend[0]:.1f} {bend[1]:.1f} {b[0]:.1f} {b[1]:.1f}"
-    sheet.path(path, stroke=colour, thick=1 + 3 * size / largest, opacity=0.75, title=title)
-    return x, y, size
+    sheet.path(path, stroke=colour, thick=1 + 3 * total_bytes / largest, opacity=0.75, title=title)
+    return x, y, total_bytes
 
 
 BLOCK, GAP, BLOCK_MARGIN = (120, 76), 84, 46
@@ -111,24 +118,24 @@ Place = tuple[float, float]
 
 
 def distribution(plan: DistributionPlan) -> Picture:
-    """The blocks of a plan along its first two dims: what each gets of others, and from whom, in the block's colour.
+    """The picture of a plan: blocks along its first two dims, with the halo that each receives in the sender's colour.
 
-    Of an unstructured mesh it is who sends how much to whom.
+    Of an unstructured mesh, the bytes sent between devices.
     """
     if plan.subdomains:
         return parts_of_a_mesh(plan)
-    across, *others = plan.decompositions
-    down = others[0] if others else None
-    columns, rows = min(across.parts, MOST_BLOCKS), min(down.parts, MOST_BLOCKS) if down else 1
+    first_dim, *more_dims = plan.decompositions
+    second_dim = more_dims[0] if more_dims else None
+    columns, rows = min(first_dim.parts, MOST_BLOCKS), min(second_dim.parts, MOST_BLOCKS) if second_dim else 1
     width = 2 * BLOCK_MARGIN + columns * BLOCK[0] + (columns - 1) * GAP
     height = 2 * BLOCK_MARGIN + rows * BLOCK[1] + (rows - 1) * GAP + 18
     sheet = Drawing(f"{plan.local.program.name} on many devices", width, height)
     for k, j in product(range(columns), range(rows)):
-        _draw_block(sheet, across, down, k, j, rows)
-    for side, part, count in ((0, across, columns), (1, down, rows)):
+        _draw_block(sheet, first_dim, second_dim, k, j, rows)
+    for side, part, count in ((0, first_dim, columns), (1, second_dim, rows)):
         if part is not None:
             _draw_messages(sheet, plan, part, side, count, rows if side == 0 else columns, columns, rows)
-    if columns < across.parts or (down and rows < down.parts):
+    if columns < first_dim.parts or (second_dim and rows < second_dim.parts):
         sheet.text(BLOCK_MARGIN, height - 8, "the first blocks along each dim", colour=PALE, size=10)
     return sheet.picture(str(plan), plan)
 
@@ -150,6 +157,7 @@ def _colour_of_device(k: int, j: int, rows: int) -> str:
 def _draw_block(
     sheet: Drawing, across: Decomposition, down: Decomposition | None, k: int, j: int, rows: int
 ) -> None:  # fmt: skip
+    """Draws the block of device (k, j) with its intervals; `down` is None for one row of blocks."""
     (x, y), colour = _corner(k, j), _colour_of_device(k, j, rows)
     points = [f"{across.dim}{across.block(k)}"] + ([f"{down.dim}{down.block(j)}"] if down else [])
     sheet.rect(x, y, *BLOCK, fill=colour, stroke="none", opacity=0.16)
@@ -160,42 +168,45 @@ def _draw_block(
 
 
 def _draw_messages(
-    sheet: Drawing, plan: DistributionPlan, part: Decomposition, side: int, count: int, lines: int, columns: int,
-    rows: int,
+    sheet: Drawing, plan: DistributionPlan, part: Decomposition, orientation: int, blocks: int, repeats: int,
+    columns: int, rows: int,
 ) -> None:  # fmt: skip
-    """Messages of the devices along one axis of the mesh: strips at the target's side, with their widths in points."""
+    """Draws the messages along one axis: a strip of halo at the target, with its width in points, and an arrow.
+
+    `orientation` is 0 for the horizontal dim, 1 for the vertical one; `blocks` are drawn along it, `repeats` across it.
+    """
     by_pair: dict[tuple[int, int], list[Message]] = {}
     for m in plan.messages:
-        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target and max(m.source, m.target) < count:
+        if isinstance(m, Message) and m.axis == part.axis and m.source != m.target and max(m.source, m.target) < blocks:
             by_pair.setdefault((m.source, m.target), []).append(m)
     for (source, target), sent in by_pair.items():
-        before = sent[0].position < 0
+        is_before = sent[0].position < 0
         points = max(len(m.points) for m in sent)
         title = "\n".join(f"{m}, {m.bytes:,} bytes" for m in sent)
-        for line in range(lines):
-            (k, j), (a, b) = ((target, line), (source, line)) if side == 0 else ((line, target), (line, source))
+        for line in range(repeats):
+            (k, j), (a, b) = ((target, line), (source, line)) if orientation == 0 else ((line, target), (line, source))
             x, y = _corner(k, j)
             colour = _colour_of_device(a, b, rows)
-            if side == 0:
-                at = x - HALO - 2 if before else x + BLOCK[0] + 2
-                sheet.rect(at, y, HALO, BLOCK[1], fill=colour, stroke="none", opacity=0.75, round=2, title=title)
-                _write_count(sheet, at + HALO / 2, y + BLOCK[1] / 2 + 4, points)
+            if orientation == 0:
+                strip = x - HALO - 2 if is_before else x + BLOCK[0] + 2
+                sheet.rect(strip, y, HALO, BLOCK[1], fill=colour, stroke="none", opacity=0.75, round=2, title=title)
+                _write_count(sheet, strip + HALO / 2, y + BLOCK[1] / 2 + 4, points)
             else:
-                at = y - HALO - 2 if before else y + BLOCK[1] + 2
-                sheet.rect(x, at, BLOCK[0], HALO, fill=colour, stroke="none", opacity=0.75, round=2, title=title)
-                _write_count(sheet, x + BLOCK[0] / 2, at + HALO - 3, points)
+                strip = y - HALO - 2 if is_before else y + BLOCK[1] + 2
+                sheet.rect(x, strip, BLOCK[0], HALO, fill=colour, stroke="none", opacity=0.75, round=2, title=title)
+                _write_count(sheet, x + BLOCK[0] / 2, strip + HALO - 3, points)
             if abs(source - target) == 1:
-                _draw_arrow(sheet, _corner(a, b), _corner(k, j), side, source < target)
+                _draw_arrow(sheet, _corner(a, b), _corner(k, j), orientation, source < target)
 
 
 def _write_count(sheet: Drawing, x: float, y: float, points: int) -> None:
     sheet.text(x, y, str(points), anchor="middle", size=10, colour=PAPER, bold=True)
 
 
-def _draw_arrow(sheet: Drawing, source: Place, target: Place, side: int, forth: bool) -> None:
-    """An arrow from a block to the one beside it: those forth lie above, or left of, those back."""
+def _draw_arrow(sheet: Drawing, source: Place, target: Place, orientation: int, forth: bool) -> None:
+    """Draws an arrow from a block to the next; forward ones (`forth`) lie above, or left of, those back."""
     shift = -14 if forth else 14
-    if side == 0:
+    if orientation == 0:
         y = source[1] + BLOCK[1] / 2 + shift
         x, x2 = (source[0] + BLOCK[0] + 20, target[0] - 22) if forth else (source[0] - 20, target[0] + BLOCK[0] + 22)
         tip = 5 if forth else -5

@@ -52,40 +52,41 @@ class Reading:
 def footprint(
     program: Any, out: str | None = None, at: Mapping[Any, int] | None = None, given: Mapping[str, Any] | None = None
 ) -> Picture:
-    """The points of every input that one point of an output reads, with their weights where it is linear in them.
+    """The points of every input that one point of an output reads, with weights if the output is linear in them.
 
-    The program is a fencil, a bound program, or an operator that was called. `out` names the output where there are
-    several, or a member of one that holds tuples, such as "out[0]"; `at` gives the point by dim (the middle of what it
-    leaves out), `given` values for inputs that are to be held fixed, such as coefficients. Weights come from the
-    oracle. Raises N22 for an output and A15 or A16 for a point that is not there.
+    The program is a fencil, a bound program, or an operator that was called. `out` names the output if there are
+    several, or a member of tuples, such as "out[0]". `at` is the point by dim (default: the middle), `given` has values
+    of inputs held fixed, such as coefficients. Weights are computed with the interpreter. Raises N22 for an unknown
+    output, A15 or A16 for a point that does not exist.
 
     >>> import tensorir as ti
     >>> f = ti.parse("f(out: tensor<float, I[0:9]>, a: tensor<float>, x: tensor<float, I[0:9]>) { out ← a × x; }")
     >>> footprint(f, at={"I": 4}, given={"a": 0.5}).data["x"].weights
     {(4,): 0.5}
     """
-    chosen: Any = subject(program)
+    selected: Any = subject(program)
     name, _, member = (out or "").partition("[")
     if member:
-        output = _find_output(fencil_of(chosen), name)
-        chosen = with_fencil(chosen, lambda fencil: _take_member(fencil, output, member.removesuffix("]")))
-    bound = BoundProgram.of(chosen)
-    fencil = fencil_of(chosen)
+        output = _find_output(fencil_of(selected), name)
+        selected = with_fencil(selected, lambda fencil: _take_member(fencil, output, member.removesuffix("]")))
+    bound = BoundProgram.of(selected)
+    fencil = fencil_of(selected)
     output = _find_output(fencil, name or None)
     point = _choose_point(output, {} if at is None else at)
-    where = {n: (p, p + 1) for n, p in point.items()}
+    region = {n: (p, p + 1) for n, p in point.items()}
     others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}
-    needs = domains(chosen, {**others, output.name: where}).params
-    reads = {n: points for n, points in needs.items() if points and n not in bound.constants}
-    weights = _find_weights(chosen, output, where, reads, given or {})
+    needed_points = domains(selected, {**others, output.name: region}).params
+    reads = {n: points for n, points in needed_points.items() if points and n not in bound.constants}
+    weights = _find_weights(selected, output, region, reads, given or {})
     readings = {n: Reading(points, None if weights is None else weights.get(n)) for n, points in reads.items()}
-    spot = ", ".join(f"{n} = {p}" for n, p in point.items())
-    lines = [f"{out or output.name}{' at ' if spot else ''}{spot} reads"]
+    point_text = ", ".join(f"{n} = {p}" for n, p in point.items())
+    lines = [f"{out or output.name}{' at ' if point_text else ''}{point_text} reads"]
     lines += [f"{n}: {_describe(r)}" for n, r in readings.items()]
     return _draw(out or output.name, point, readings, fencil).picture("\n".join(lines), readings)
 
 
 def _describe(reading: Reading) -> str:
+    """A reading in words: the number of points, their hull, and if the output is linear in them."""
     points = reading.points
     if not points.names:
         return "its value"
@@ -95,6 +96,7 @@ def _describe(reading: Reading) -> str:
 
 
 def _find_output(fencil: Fencil, name: str | None) -> Var:
+    """The output of a name, the last one for None; raises N22 for an unknown name."""
     if name is None:
         return fencil.outputs[-1]
     for p in fencil.outputs:
@@ -105,38 +107,42 @@ def _find_output(fencil: Fencil, name: str | None) -> Var:
 
 
 def _take_member(fencil: Fencil, output: Var, member: str) -> Fencil:
-    """The program that stores one member of an output of tuples alone; raises N22 where there is no such member."""
+    """The program with one member of a tuple output as that output.
+
+    Raises N22 if there is no such member, or a closure reads the output.
+    """
     element = output.type.element
     count = 0 if isinstance(element, Scalar) else len(element.members)
-    read = any(output in c.value.free for c in fencil.closures)
-    if not member.isdecimal() or int(member) >= count or read:
+    is_read = any(output in c.value.free for c in fencil.closures)
+    if not member.isdecimal() or int(member) >= count or is_read:
         members = f"it has {count} members" if count else "it holds numbers"
-        why = "it is read, too" if read else members
-        raise refuse("N22", f"'{output.name}' has no member {member} to look at: {why}.")
-    k = int(member)
-    one = build.var(output.name, output.type.of(element.members[k]))  # type: ignore[union-attr]
+        reason = "it is read, too" if is_read else members
+        raise refuse("N22", f"'{output.name}' has no member {member} to look at: {reason}.")
+    index = int(member)
+    one = build.var(output.name, output.type.of(element.members[index]))  # type: ignore[union-attr]
 
-    def taken(value: Expr) -> Expr:
+    def member_of(value: Expr) -> Expr:
         if isinstance(value, Call) and value.op == "make_tuple":
-            return value.args[k]
-        return build.call("tuple_get", value, static=(k,))
+            return value.args[index]
+        return build.call("tuple_get", value, static=(index,))
 
     closures = [
-        build.closure(one, taken(c.value), c.region) if c.output == output else c for c in Inline().run(fencil).closures
+        build.closure(one, member_of(c.value), c.region) if c.output == output else c
+        for c in Inline().run(fencil).closures
     ]
     return build.fencil(fencil.name, [one if p == output else p for p in fencil.params], closures)
 
 
 def _choose_point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
-    """The point asked for, in the order of the output's dims."""
+    """The point of an output, in the order of its dims; missing coordinates are in the middle. Raises A15 or A16."""
     if not hasattr(at, "items"):
         raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
     dims = output.type.dims
     for key in map(str, at):
         if key not in dims:
             raise refuse("A15", f"'{output.name}' has no dim {key}.", did_you_mean(key, dims.names))
-    asked = {str(k): int(v) for k, v in at.items()}
-    point = {n: asked.get(n, (i.start + i.stop) // 2) for n, i in dims.items}
+    given = {str(k): int(v) for k, v in at.items()}
+    point = {n: given.get(n, (i.start + i.stop) // 2) for n, i in dims.items}
     for n, p in point.items():
         if p not in dims[n]:
             raise refuse("A16", f"{n} = {p} is not inside of {n}{dims[n]}, all of '{output.name}'.")
@@ -147,95 +153,101 @@ def _choose_point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
 
 
 def _find_weights(
-    program: Any, output: Var, where: Mapping[str, tuple[int, int]], reads: Mapping[str, IntegerSet],
+    program: Any, output: Var, region: Mapping[str, tuple[int, int]], reads: Mapping[str, IntegerSet],
     given: Mapping[str, Any],
 ) -> dict[str, dict[tuple[int, ...], float]] | None:  # fmt: skip
-    """Of every input its points' weights, None where the output is not linear in the inputs together."""
+    """The weight of each point of the float inputs, None if the output is not linear in all of them together.
+
+    Weights are differences to the value at zero, one run of the interpreter per point; two random inputs verify
+    linearity. Also None for outputs that are no floats, more than `MAX_POINTS` points, and integer inputs that are not
+    given.
+    """
     from tensorir import reference
     from tensorir.passes.restrict import restrict
 
     if not isinstance(output.type.element, Scalar) or not output.type.element.is_float:
         return None
-    small: Any = restrict(program, {output.name: dict(where)})
-    constants: Any = small.constants if isinstance(small, BoundProgram) else {}
-    fencil = fencil_of(small)
-    free = {
+    restricted: Any = restrict(program, {output.name: dict(region)})
+    constants: Any = restricted.constants if isinstance(restricted, BoundProgram) else {}
+    fencil = fencil_of(restricted)
+    variable_inputs = {
         p.name: p for p in fencil.inputs
         if p.name in reads and p.name not in given and isinstance(e := p.type.element, Scalar) and e.is_float
     }  # fmt: skip
-    if sum(len(reads[n]) for n in free) > MAX_POINTS:
+    if sum(len(reads[n]) for n in variable_inputs) > MAX_POINTS:
         return None
-    fixed: dict[str, Any] = {}
+    fixed_inputs: dict[str, Any] = {}
     for p in fencil.inputs:
         if p.name in given:
-            fixed[p.name] = _cut_to(given[p.name], fencil_of(program)[p.name], p)
-        elif p.name not in free and p.name not in constants:
+            fixed_inputs[p.name] = _cut_to(given[p.name], fencil_of(program)[p.name], p)
+        elif p.name not in variable_inputs and p.name not in constants:
             return None  # an integer or a table that nobody gave decides what is computed
 
-    def value(inputs: Mapping[str, Array]) -> float:
-        return float(np.asarray(reference.run(small, **fixed, **inputs)[output.name]).ravel()[0])
+    def output_value(inputs: Mapping[str, Array]) -> float:
+        return float(np.asarray(reference.run(restricted, **fixed_inputs, **inputs)[output.name]).ravel()[0])
 
     def zeros() -> dict[str, Array]:
-        return {n: np.zeros(p.type.dims.shape, DTYPES[p.type.leaves[0]]) for n, p in free.items()}
+        return {n: np.zeros(p.type.dims.shape, DTYPES[p.type.leaves[0]]) for n, p in variable_inputs.items()}
 
     try:
-        base = value(zeros())
+        base = output_value(zeros())
         weights: dict[str, dict[tuple[int, ...], float]] = {}
-        for name, p in free.items():
+        for name, p in variable_inputs.items():
             starts = [i.start for _, i in p.type.dims.items]
             weights[name] = {}
             for q in reads[name].onto(p.type.dims.names):
                 unit = zeros()
                 unit[name][tuple(c - s for c, s in zip(q, starts, strict=True))] = 1.0
-                weights[name][tuple(q)] = value(unit) - base
+                weights[name][tuple(q)] = output_value(unit) - base
         rng = np.random.default_rng(0)
         for scale in (1.0, -37.5):
             trial: dict[str, Array] = {
                 n: np.asarray(scale * rng.normal(size=a.shape), a.dtype) for n, a in zeros().items()
             }
             expected, size = base, 0.0
-            for name, p in free.items():
+            for name, p in variable_inputs.items():
                 starts = [i.start for _, i in p.type.dims.items]
                 for q, w in weights[name].items():
                     term = w * float(trial[name][tuple(c - s for c, s in zip(q, starts, strict=True))])
                     expected, size = expected + term, size + abs(term)
-            if not abs(value(trial) - expected) <= 1e-5 * max(size, abs(base), 1e-300):
+            if not abs(output_value(trial) - expected) <= 1e-5 * max(size, abs(base), 1e-300):
                 return None
     except DiagnosticError:
         return None
     return {
         n: {tuple(q[p.type.dims.names.index(d)] for d in reads[n].names): w for q, w in weights[n].items()}
-        for n, p in free.items()
+        for n, p in variable_inputs.items()
     }
 
 
 def _cut_to(value: Any, whole: Var, part: Var) -> Any:
-    """A value for a parameter, cut for one on smaller intervals."""
+    """The array of a value for parameter `whole`, cut to the smaller intervals of `part`."""
     if not isinstance(whole.type.element, Scalar):
         return value
     array = accept(value, whole.name, whole.type.element, whole.type.dims, any_integer=True).data
-    cut = [(i, part.type.dims[n]) for n, i in whole.type.dims.items]
-    return np.asarray(array)[tuple(slice(p.start - i.start, p.stop - i.start) for i, p in cut)]
+    intervals = [(i, part.type.dims[n]) for n, i in whole.type.dims.items]
+    return np.asarray(array)[tuple(slice(p.start - i.start, p.stop - i.start) for i, p in intervals)]
 
 
 # Drawing
 
 
 def _draw(name: str, point: Mapping[str, int], readings: Mapping[str, Reading], fencil: Fencil) -> Drawing:
+    """The drawing of all readings: panels from left to right, in rows of limited width."""
     panels = [p for n, r in readings.items() for p in _lay_out(n, r, point, fencil)]
-    lines: list[list[_Panel]] = [[]]
+    panel_rows: list[list[_Panel]] = [[]]
     for panel in panels:
-        if lines[-1] and sum(p.width for p in lines[-1]) + panel.width > _SHEET:
-            lines.append([])
-        lines[-1].append(panel)
-    wide = max(sum(p.width for p in line) for line in lines) + 20
-    high = sum(max((p.height for p in line), default=0.0) for line in lines) + 40
-    spot = ", ".join(f"{n} = {p}" for n, p in point.items())
-    title = f"{name}{' at ' if spot else ''}{spot} reads"
-    sheet = Drawing("footprint", max(wide, width_of(title) + 30), high)
+        if panel_rows[-1] and sum(p.width for p in panel_rows[-1]) + panel.width > _SHEET:
+            panel_rows.append([])
+        panel_rows[-1].append(panel)
+    width = max(sum(p.width for p in line) for line in panel_rows) + 20
+    height = sum(max((p.height for p in line), default=0.0) for line in panel_rows) + 40
+    point_text = ", ".join(f"{n} = {p}" for n, p in point.items())
+    title = f"{name}{' at ' if point_text else ''}{point_text} reads"
+    sheet = Drawing("footprint", max(width, width_of(title) + 30), height)
     sheet.text(14, 20, title, bold=True)
     y = 34.0
-    for line in lines:
+    for line in panel_rows:
         x = 10.0
         for panel in line:
             panel.draw(sheet, x, y)
@@ -246,7 +258,7 @@ def _draw(name: str, point: Mapping[str, int], readings: Mapping[str, Reading], 
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """A grid of cells: columns along one dim, rows along another, each with what is read there."""
+    """A grid of cells: columns along dim `across`, rows along dim `up`, with the weight of each point that is read."""
 
     title: str
     across: str
@@ -278,6 +290,7 @@ class _Panel:
 
     @property
     def left(self) -> float:
+        """The width of the labels left of the grid."""
         if not self.up:
             return 26.0
         return max((width_of(str(r), 10) for r in self.rows), default=0.0) + width_of(self.up) + 20
@@ -291,51 +304,55 @@ class _Panel:
         return 46 + self.cell * len(self.rows) + (40 if self.across else 0)
 
     def draw(self, sheet: Drawing, x: float, y: float) -> None:
+        """Draws the grid with labels at its axes, at position (x, y)."""
         sheet.text(x + 6, y + 14, self.heading, colour=INK)
         left, top = x + self.left, y + 28
         for (c, column), (r, row) in product(enumerate(self.columns), enumerate(reversed(self.rows))):
             self._draw_cell(sheet, left + self.cell * c, top + self.cell * r, column, row)
         bottom = top + self.cell * len(self.rows)
         if self.across:
-            every = 1 if self.cell == _WIDE else 5
+            label_step = 1 if self.cell == _WIDE else 5
             for c, column in enumerate(self.columns):
-                if c % every:
+                if c % label_step:
                     continue
                 centre = left + self.cell * (c + 0.5)
                 sheet.text(centre, bottom + 15, str(column), anchor="middle", size=10, colour=PALE)
             centre = left + self.cell * len(self.columns) / 2
             sheet.text(centre, bottom + 31, self.across, anchor="middle", colour=middle(hue(self.across)), bold=True)
         if self.up:
-            every = 1 if len(self.rows) <= 14 else 5
+            label_step = 1 if len(self.rows) <= 14 else 5
             for r, row in enumerate(reversed(self.rows)):
-                if (len(self.rows) - 1 - r) % every:
+                if (len(self.rows) - 1 - r) % label_step:
                     continue
                 sheet.text(left - 6, top + self.cell * (r + 0.5) + 4, str(row), anchor="end", size=10, colour=PALE)
             sheet.text(x + 6, (top + bottom) / 2 + 4, self.up, colour=middle(hue(self.up)), bold=True)
 
     def _draw_cell(self, sheet: Drawing, x: float, y: float, column: int, row: int) -> None:
-        place = (column, row)
-        read = place in self.cells
-        weight = self.cells.get(place)
+        """Draws one cell: coloured by the sign and size of its weight, with the weight if there is room, framed at the
+        output's point.
+        """
+        cell = (column, row)
+        is_read = cell in self.cells
+        weight = self.cells.get(cell)
         fill, opacity, largest = PAPER, 1.0, self.largest
-        if read:
+        if is_read:
             angle = _READ if weight is None else _POSITIVE if weight > 0 else _NEGATIVE
             fill = middle(angle, 0.5)
             opacity = 0.45 if weight is None else 0.2 + 0.5 * abs(weight) / largest
         sheet.rect(x, y, self.cell, self.cell, stroke=LINE)
-        if read:
+        if is_read:
             sheet.rect(x + 1, y + 1, self.cell - 2, self.cell - 2, fill=fill, stroke="none", opacity=opacity)
             if weight is not None and self.cell == _WIDE:
                 text = f"{weight / 10.0**self.power:.3g}" if abs(weight) > 1e-12 * largest else "0"
                 size = min(13.0, (self.cell - 12) / (max(1, len(text)) * 0.61))
                 sheet.text(x + self.cell / 2, y + self.cell / 2 + 4.5, text, anchor="middle", size=size)
-        here = [s == p for s, p in zip(self.spot, place, strict=True) if s is not None]
-        if here and all(here):
+        matches = [s == p for s, p in zip(self.spot, cell, strict=True) if s is not None]
+        if matches and all(matches):
             sheet.rect(x + 2.5, y + 2.5, self.cell - 5, self.cell - 5, fill="none", stroke=INK, thick=2.2, round=4)
 
 
 def _lay_out(name: str, reading: Reading, point: Mapping[str, int], fencil: Fencil) -> list[_Panel]:
-    """Up to two dims across and up, the others as panels of their own; few and scattered points stand in a row."""
+    """The panels of one reading: two dims as axes, one panel per combination of the others; at most 8."""
     points = reading.points
     rows = [tuple(q) for q in points] if len(points) <= 5000 else []
     weights = reading.weights or {}
@@ -343,25 +360,25 @@ def _lay_out(name: str, reading: Reading, point: Mapping[str, int], fencil: Fenc
         return [_Panel(f"{name}, a number", "", (0,), "", (0,), {(0, 0): weights.get(())}, (None, None))]
     if not rows:
         return [_Panel(f"{name}: {len(points):,} points of {points.hull}", "", (), "", (), {}, (None, None))]
-    used = {n: sorted({q[k] for q in rows}) for k, n in enumerate(points.names)}
-    wide = sorted(points.names, key=lambda n: (len(used[n]) == 1, n))
-    across, up = wide[0], wide[1] if len(wide) > 1 else ""
-    others = [n for n in points.names if n not in (across, up)]
-    inside = fencil[name].type.dims
+    coordinates_of = {n: sorted({q[k] for q in rows}) for k, n in enumerate(points.names)}
+    ordered_dims = sorted(points.names, key=lambda n: (len(coordinates_of[n]) == 1, n))
+    across, up = ordered_dims[0], ordered_dims[1] if len(ordered_dims) > 1 else ""
+    other_dims = [n for n in points.names if n not in (across, up)]
+    input_dims = fencil[name].type.dims
     panels: list[_Panel] = []
-    for rest in product(*[used[n] for n in others]):
-        some = [q for q in rows if all(q[points.names.index(n)] == r for n, r in zip(others, rest, strict=True))]
-        if not some:
+    for rest in product(*[coordinates_of[n] for n in other_dims]):
+        alike = [q for q in rows if all(q[points.names.index(n)] == r for n, r in zip(other_dims, rest, strict=True))]
+        if not alike:
             continue
         a = points.names.index(across)
         b = points.names.index(up) if up else -1
-        cells = {(q[a], q[b] if up else 0): weights.get(q) for q in some}
-        fixed = "".join(f", {n} = {r}" for n, r in zip(others, rest, strict=True))
-        cut = ", a part" if any(len(used[n]) > MAX_CELLS for n in (across, up) if n) else ""
+        cells = {(q[a], q[b] if up else 0): weights.get(q) for q in alike}
+        fixed = "".join(f", {n} = {r}" for n, r in zip(other_dims, rest, strict=True))
+        cut = ", a part" if any(len(coordinates_of[n]) > MAX_CELLS for n in (across, up) if n) else ""
         panels.append(
             _Panel(
-                f"{name}{fixed}{cut}", across, _axis(used[across], inside[across], point, across),
-                up, _axis(used[up], inside[up], point, up) if up else (0,), cells,
+                f"{name}{fixed}{cut}", across, _axis(coordinates_of[across], input_dims[across], point, across),
+                up, _axis(coordinates_of[up], input_dims[up], point, up) if up else (0,), cells,
                 (point.get(across), point.get(up) if up else None),
             )
         )  # fmt: skip
@@ -369,9 +386,11 @@ def _lay_out(name: str, reading: Reading, point: Mapping[str, int], fencil: Fenc
 
 
 def _axis(used: list[int], inside: Interval, point: Mapping[str, int], dim: str) -> tuple[int, ...]:
-    """The coordinates of a side: all between the ends and one more, or only those that are used where they are far."""
-    both = [*used, point[dim]] if dim in point else used
-    low, high = max(inside.start, min(both) - 1), min(inside.stop, max(both) + 2)
+    """The coordinates along one side: all between the ends and one more on each side, or only those used if they are
+    sparse.
+    """
+    shown = [*used, point[dim]] if dim in point else used
+    low, high = max(inside.start, min(shown) - 1), min(inside.stop, max(shown) + 2)
     if high - low <= MAX_CELLS and not (dim not in point and len(used) * 3 < high - low):
         return tuple(range(low, high))
     return tuple(used[:MAX_CELLS])

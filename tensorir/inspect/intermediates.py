@@ -79,24 +79,26 @@ class Inspection(Mapping[str, Any], Displayed):
         return {m: self.arrays[m] for i in self.intermediates if i.line == line for m in i.members}
 
     def find(self, text: str) -> dict[str, Any]:
-        """The intermediates whose expression, in the notation or in the source, contains a text, blanks aside."""
-        wanted = "".join(text.split())
+        """The intermediates whose expression, in the notation or the source, contains a text; blanks are ignored."""
+        query = "".join(text.split())
         return {
             m: self.arrays[m]
             for i in self.intermediates
-            if any(wanted in "".join(t.split()) for t in (i.text, i.span.text, i.place.text))
+            if any(query in "".join(t.split()) for t in (i.text, i.span.text, i.place.text))
             for m in i.members
         }
 
     def placed(self, places: Mapping[tuple[str, Span], Span]) -> Inspection:
-        """The same where some were assigned elsewhere than computed, by name and by where they were computed."""
+        """A copy with places of assignment: `places` maps (label, span of computation) to the span of the
+        assignment.
+        """
         intermediates = [
             dataclasses.replace(i, place=places.get((i.label, i.span), NOWHERE)) for i in self.intermediates
         ]
         return Inspection(tuple(intermediates), self.arrays)
 
     def with_units(self, **units: str) -> Inspection:
-        """The same with units for some intermediates; raises I01 for a name that is not there."""
+        """A copy with units for some intermediates; raises I01 for an unknown name."""
         attrs = {name: {**self[name].attrs, "units": unit} for name, unit in units.items()}
         arrays = {n: a.assign_attrs(attrs[n]) if n in attrs else a for n, a in self.arrays.items()}
         return Inspection(self.intermediates, arrays)
@@ -122,24 +124,25 @@ OBSERVED: WeakCache[tuple[Fencil, tuple[Intermediate, ...]]] = WeakCache("progra
 def inspect(
     program: Any, arguments: Mapping[str, Any], run: Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
 ) -> Inspection:
-    """The intermediates of a program on arguments; `run` computes a fencil, giving arrays by name.
+    """The named intermediates of a program on arguments, as DataArrays.
 
-    Intermediates carry the coordinates of the DataArrays among the arguments, and integer coordinates otherwise.
+    `run(program, arguments)` computes the results by name. Coordinates come from DataArrays among the arguments, and
+    are integers otherwise; units are propagated from the arguments.
     """
     bound = BoundProgram.of(program)
-    moved: Mapping[str, int] = {}
+    offsets: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
         sizes = {n: size_of(v, n) for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in sizes}
-        bound, moved = at_sizes(bound, arguments, sizes)
+        bound, offsets = at_sizes(bound, arguments, sizes)
     assert isinstance(bound.program, Fencil)
     fencil, intermediates = OBSERVED.of(bound.program, observed)
-    labels = Labels.of(fencil, arguments, Place.of(fencil, arguments, moved))
+    labels = Labels.of(fencil, arguments, Place.of(fencil, arguments, offsets))
     attrs: Any = {n: getattr(value, "attrs", None) for n, value in arguments.items()}
-    said = {n: a["units"] for n, a in attrs.items() if hasattr(a, "get") and isinstance(a.get("units"), str)}
-    units = units_of(fencil, said)
-    if moved:
-        arguments = {n: brought(v, moved) for n, v in arguments.items()}
+    given_units = {n: a["units"] for n, a in attrs.items() if hasattr(a, "get") and isinstance(a.get("units"), str)}
+    units = units_of(fencil, given_units)
+    if offsets:
+        arguments = {n: brought(v, offsets) for n, v in arguments.items()}
     results = run(BoundProgram(fencil, bound.constants, bound.holes, {}, {}), arguments)
     values: dict[str, Any] = {}
     for intermediate in intermediates:
@@ -147,8 +150,8 @@ def inspect(
             param = fencil[member]
             array: Any = labels.attach(param, getattr(results[member], "data", results[member]))
             dims = labels.place.outside(param.type.dims)
-            missing = {n: (n, list(i)) for n, i in dims.items if n not in array.coords}
-            array = array.assign_coords(missing).rename(member)
+            default_coords = {n: (n, list(i)) for n, i in dims.items if n not in array.coords}
+            array = array.assign_coords(default_coords).rename(member)
             array.attrs.clear()
             if member in units:
                 array.attrs["units"] = units[member]
@@ -157,79 +160,82 @@ def inspect(
 
 
 def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
-    """The program with an output for every leaf of every intermediate, in the order in which they are computed.
+    """The program with an output for every leaf of every intermediate, in order of computation, and the intermediates.
 
-    What comes later reads these outputs, so that nothing is computed twice; where tables may hold -1 it does not, since
-    what is absent would not be so any more.
+    Later expressions read these outputs, so that nothing is computed twice, except with neighbour tables: an absent
+    value is stored as NaN or zero, and would be present when read again.
     """
-    plain = Inline(named=True).run(fencil)
-    taken = {p.name for p in plain.params}
-    tables = bool(analyse_absence(plain, {}).accesses)
-    params = list(plain.params)
+    inlined_program = Inline(named=True).run(fencil)
+    used_names = {p.name for p in inlined_program.params}
+    tables = bool(analyse_absence(inlined_program, {}).accesses)
+    params = list(inlined_program.params)
     closures: list[Closure] = []
     intermediates: list[Intermediate] = []
-    for closure in plain.closures:
-        named = {id(n) for n in _find_named(closure.value)}
-        inner = {p.name for f in postorder(closure.value) if isinstance(f, Lambda) for p in f.params}
-        spelled: dict[int, Expr] = {}
+    for closure in inlined_program.closures:
+        named_nodes = {id(n) for n in _find_named(closure.value)}
+        param_names = {p.name for f in postorder(closure.value) if isinstance(f, Lambda) for p in f.params}
+        with_names: dict[int, Expr] = {}
         """Every node with the names of intermediates in their place."""
         for node in postorder(closure.value):
-            new = rebuild(node, tuple(spelled[id(c)] for c in node.children))
-            spelled[id(node)] = new
-            if id(node) not in named:
+            new_node = rebuild(node, tuple(with_names[id(c)] for c in node.children))
+            with_names[id(node)] = new_node
+            if id(node) not in named_nodes:
                 continue
-            assert isinstance(new, Call)
-            new = dataclasses.replace(new, label="")
-            name = build.free_name(node.label or "states", taken)
+            assert isinstance(new_node, Call)
+            new_node = dataclasses.replace(new_node, label="")
+            name = build.free_name(node.label or "states", used_names)
             members: list[Var] = []
-            for suffix, leaf in _leaves(node if tables else new):
+            for suffix, leaf in _leaves(node if tables else new_node):
                 for ending, value in _mark_absent(leaf, tables):
                     member = f"{name}{suffix}{ending}" if suffix or ending else name
                     if member != name:
-                        member = build.free_name(member, taken)
+                        member = build.free_name(member, used_names)
                     variable = build.var(member, value.tensor)
                     params.append(variable)
                     closures.append(build.closure(variable, value))
                     members.append(variable)
             names = tuple(m.name for m in members)
-            intermediates.append(Intermediate(name, node.tensor, node.span, str(new), names, node.label))
-            if name in inner:
+            intermediates.append(Intermediate(name, node.tensor, node.span, str(new_node), names, node.label))
+            if name in param_names:
                 continue  # a function has a parameter of this name
             if isinstance(node.tensor.element, Scalar):
-                spelled[id(node)] = build.var(name, node.tensor)
+                with_names[id(node)] = build.var(name, node.tensor)
             elif not tables and all(isinstance(m, Scalar) for m in node.tensor.element.members):
-                spelled[id(node)] = build.call("make_tuple", *members)
-        closures.append(closure if tables else dataclasses.replace(closure, value=spelled[id(closure.value)]))
-    return build.fencil(plain.name, params, closures, plain.span), tuple(intermediates)
+                with_names[id(node)] = build.call("make_tuple", *members)
+        closures.append(closure if tables else dataclasses.replace(closure, value=with_names[id(closure.value)]))
+    return build.fencil(inlined_program.name, params, closures, inlined_program.span), tuple(intermediates)
 
 
 def _find_named(root: Expr) -> Iterator[Call]:
-    """The nodes that have a name, and scans, outside of the bodies of folds."""
-    inside = {id(n) for f in postorder(root) if isinstance(f, Lambda) for n in postorder(*f.results)}
+    """The labelled nodes and scans outside of functions' bodies, operands first."""
+    body_nodes = {id(n) for f in postorder(root) if isinstance(f, Lambda) for n in postorder(*f.results)}
     for node in postorder(root):
-        if id(node) in inside or not isinstance(node, Call):
+        if id(node) in body_nodes or not isinstance(node, Call):
             continue
         if node.label or node.op == "scan":
             yield node
 
 
 def _leaves(node: Expr) -> Iterator[tuple[str, Expr]]:
+    """The scalar leaves of a node, each with a suffix for its name such as "_0_1"."""
     element = node.tensor.element
     if isinstance(element, Scalar):
         yield "", node
         return
-    for k in range(len(element.members)):
-        for suffix, leaf in _leaves(build.call("tuple_get", node, static=(k,))):
-            yield f"_{k}{suffix}", leaf
+    for index in range(len(element.members)):
+        for suffix, leaf in _leaves(build.call("tuple_get", node, static=(index,))):
+            yield f"_{index}{suffix}", leaf
 
 
 def _mark_absent(leaf: Expr, tables: bool) -> list[tuple[str, Expr]]:
-    """A leaf as outputs that are never absent: NaN where it is, or with a mask."""
+    """The outputs for a leaf, with suffixes: itself, or with `tables` NaN where it is absent, for integers 0 and a mask
+    "_present".
+    """
     element = leaf.tensor.element
     assert not isinstance(element, TupleElement)
     if not tables:
         return [("", leaf)]
-    there = build.call("can_deref", leaf)
-    other = build.literal(math.nan if element.is_float else False if element == BOOL else 0, element)
-    value = build.call("if", there, leaf, other)
-    return [("", value)] if element.is_float else [("", value), ("_present", there)]
+    present = build.call("can_deref", leaf)
+    filler = build.literal(math.nan if element.is_float else False if element == BOOL else 0, element)
+    value = build.call("if", present, leaf, filler)
+    return [("", value)] if element.is_float else [("", value), ("_present", present)]

@@ -41,10 +41,10 @@ class Box:
 
 
 def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
-    """Needed points of inputs and named values, for all outputs or for the part `out` of them.
+    """The picture of the points needed of inputs and named values, for all outputs or the part `out` of them.
 
-    The program is a fencil, a bound program, or an operator that was called. Raises I05 and B09 where its types are not
-    known, A15 and A16 for a part that is not there.
+    The program is a fencil, a bound program, or an operator that was called. Raises I05 and B09 if its types are not
+    known, A15 and A16 for a part that does not exist.
 
     >>> import tensorir as ti
     >>> f = ti.parse("f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:12]>) { out ← ⟪I, 3⟫(x) + x; }")
@@ -56,7 +56,7 @@ def domains(program: Any, out: Mapping[Any, Any] | None = None) -> Picture:
 
 
 def domains_of(needed: Domains) -> Picture:
-    """The picture of domains that are known."""
+    """The picture of domains that were inferred before: hulls of outputs, named values and inputs."""
     boxes = [Box(name, points.hull, "out") for name, points in needed.written.items() if points]
     outputs = {b.name for b in boxes}
     for closure in reversed(needed.fencil.closures):
@@ -69,7 +69,7 @@ def domains_of(needed: Domains) -> Picture:
 
 
 def drawn(boxes: list[Box]) -> Picture:
-    """Boxes as a picture; the first one is the one that halos are counted from."""
+    """The picture of boxes, at most `MAX_BOXES`; halos are given relative to the first one."""
     hidden = len(boxes) - MAX_BOXES
     boxes = boxes[:MAX_BOXES]
     words = [
@@ -81,22 +81,22 @@ def drawn(boxes: list[Box]) -> Picture:
     names = list(dict.fromkeys(n for b in boxes for n in b.dims.names))
     names.sort(key=lambda n: (-len(_ends(boxes, n)), n))
     panels = [n for n in names if len(_ends(boxes, n)) > 2][:4] or names[:2]
-    pair = _choose_pair(boxes, panels)
-    sheet = _Sheet(boxes, panels, pair)
+    nested_pair = _choose_pair(boxes, panels)
+    sheet = _Sheet(boxes, panels, nested_pair)
     return sheet.drawing(hidden).picture("\n".join(words), boxes)
 
 
 def _describe_halo(dims: Dims, base: Dims) -> str:
-    """The halo in words."""
+    """The difference to the base box in words, such as ", two more before along I"."""
     halos: list[str] = []
     for name, i in dims.items:
-        have = base.get(name)
-        if have is None or i == have:
+        base_interval = base.get(name)
+        if base_interval is None or i == base_interval:
             continue
-        sides = [(have.start - i.start, "before"), (i.stop - have.stop, "after")]
+        sides = [(base_interval.start - i.start, "before"), (i.stop - base_interval.stop, "after")]
         words = {1: "one", 2: "two", 3: "three", 4: "four"}
-        said = [f"{words.get(abs(k), abs(k))} {'more' if k > 0 else 'fewer'} {side}" for k, side in sides if k]
-        halos.append(f"{' and '.join(said)} along {name}")
+        sides_text = [f"{words.get(abs(k), abs(k))} {'more' if k > 0 else 'fewer'} {side}" for k, side in sides if k]
+        halos.append(f"{' and '.join(sides_text)} along {name}")
     return f", {'; '.join(halos)}" if halos else ""
 
 
@@ -106,24 +106,26 @@ def _ends(boxes: list[Box], name: str) -> list[int]:
 
 
 def _choose_pair(boxes: list[Box], panels: list[str]) -> tuple[str, str] | None:
-    """The two dims that are drawn against each other: those that most boxes have and that differ most."""
-    both = [
+    """The two dims to draw nested boxes in: those that most boxes have, and along which they differ; None if there are
+    none.
+    """
+    pairs = [
         (sum(a in x.dims and b in x.dims for x in boxes), a, b)
         for a, b in combinations(panels, 2)
         if len(_ends(boxes, a)) > 2 and len(_ends(boxes, b)) > 2
     ]
-    if not both or max(both)[0] < 2:
+    if not pairs or max(pairs)[0] < 2:
         return None
-    _, a, b = max(both, key=lambda x: x[0])
+    _, a, b = max(pairs, key=lambda x: x[0])
     return a, b
 
 
 def _places(ends: list[int], step: float) -> dict[int, float]:
-    """Positions of the ends: a few points apart near each other, many points a little further."""
-    places, at = {ends[0]: 0.0}, 0.0
+    """The drawn position of each coordinate; gaps of more than 4 points are drawn wider, but not to scale."""
+    places, position = {ends[0]: 0.0}, 0.0
     for before, end in pairwise(ends):
-        at += step * (0.8 if end - before <= 4 else 1.7)
-        places[end] = at
+        position += step * (0.8 if end - before <= 4 else 1.7)
+        places[end] = position
     return places
 
 
@@ -131,12 +133,16 @@ class _Sheet:
     """The layout of a picture: nested boxes to the left, a bar per value and dim to the right."""
 
     def __init__(self, boxes: list[Box], panels: list[str], pair: tuple[str, str] | None) -> None:
+        """Computes positions along each dim of `panels`, and a colour for each box; `pair` are the dims of nested
+        boxes.
+        """
         self.boxes, self.panels, self.pair = boxes, panels, pair
         self.ends = {n: _ends(boxes, n) for n in panels}
         self.places = {n: _places(ends, _TICK) for n, ends in self.ends.items()}
         self.colours = {b.name: middle(round(360 * k / len(boxes) + 205) % 360, 0.42) for k, b in enumerate(boxes)}
 
     def drawing(self, hidden: int) -> Drawing:
+        """The drawing: nested boxes, a bar per box and dim, and the number of boxes left out."""
         nested = self._nested_size() if self.pair else (0.0, 0.0)
         names = max(width_of(b.name) for b in self.boxes) + 2 * _MARGIN if self.boxes else 0
         bars = names + sum(self._bar_width(n) for n in self.panels)
@@ -156,9 +162,10 @@ class _Sheet:
         return self.places[name][end]
 
     def _draw_bars(self, sheet: Drawing, left: float, names: float) -> None:
-        top, at = 40.0, left + names
+        """Draws the names of boxes and a panel of bars for each dim, with ticks."""
+        top, x_left = 40.0, left + names
         for name in self.panels:
-            x = at + _TICK / 2
+            x = x_left + _TICK / 2
             sheet.text(x, 14, name, colour=middle(hue(name)), bold=True)
             for end in self.ends[name]:
                 tick = x + self._at(name, end)
@@ -166,18 +173,19 @@ class _Sheet:
                 sheet.line(tick, 34, tick, top + _ROW * len(self.boxes), stroke=LINE, thick=0.5)
             for k, box in enumerate(self.boxes):
                 self._draw_bar(sheet, box, name, x, top + _ROW * k)
-            at += self._bar_width(name)
+            x_left += self._bar_width(name)
         for k, box in enumerate(self.boxes):
-            place = left + _MARGIN, top + _ROW * k + 13
-            sheet.text(*place, box.name, bold=box.role != "value")
+            label_place = left + _MARGIN, top + _ROW * k + 13
+            sheet.text(*label_place, box.name, bold=box.role != "value")
 
     def _draw_bar(self, sheet: Drawing, box: Box, name: str, x: float, y: float) -> None:
+        """Draws the interval of a box along a dim, with the widths of its halo beyond the first box."""
         i, base = box.dims.get(name), self.boxes[0].dims.get(name)
         if i is None:
             return
         a, b = x + self._at(name, i.start), x + self._at(name, i.stop)
-        said = f"{box.name}: {name}{i}, {len(i)} points"
-        sheet.rect(a, y + 2, b - a, _ROW - 7, fill=self.colours[box.name], stroke="none", round=3, title=said)
+        title = f"{box.name}: {name}{i}, {len(i)} points"
+        sheet.rect(a, y + 2, b - a, _ROW - 7, fill=self.colours[box.name], stroke="none", round=3, title=title)
         for low, high in () if not base else ((i.start, base.start), (base.stop, i.stop)):
             if i.start <= low < high <= i.stop:
                 centre = x + (self._at(name, low) + self._at(name, high)) / 2
@@ -191,6 +199,7 @@ class _Sheet:
         return max(self.places[a].values()) + 1.6 * _TICK, max(_places(self.ends[b], _STEP).values()) + 1.9 * _TICK
 
     def _draw_nested(self, sheet: Drawing) -> None:
+        """Draws the boxes as rectangles in the two dims of `pair`, the largest first."""
         assert self.pair
         a, b = self.pair
         heights, left = _places(self.ends[b], _STEP), _TICK
@@ -203,10 +212,10 @@ class _Sheet:
         for box in self.boxes:
             if a in box.dims and b in box.dims:
                 placed.setdefault((box.dims[a], box.dims[b]), []).append(box)
-        for (i, j), same in sorted(placed.items(), key=lambda item: -len(item[0][0]) * len(item[0][1])):
+        for (i, j), boxes_alike in sorted(placed.items(), key=lambda item: -len(item[0][0]) * len(item[0][1])):
             x, width = left + self._at(a, i.start), self._at(a, i.stop) - self._at(a, i.start)
-            colour = self.colours[same[0].name]
-            names = ", ".join(box.name for box in same)
+            colour = self.colours[boxes_alike[0].name]
+            names = ", ".join(box.name for box in boxes_alike)
             sheet.rect(
                 x, y(j.stop), width, y(j.start) - y(j.stop), fill=colour, stroke="none", opacity=0.14, title=names
             )

@@ -65,11 +65,12 @@ class Markup(str):
 
 
 def markup(template: str, *parts: object) -> Markup:
-    """The template, which is HTML, with every part in its place; what is no Markup is escaped."""
+    """A template of HTML with `parts` in its places; parts that are no `Markup` are escaped."""
     return Markup(template.format(*map(_escape, parts)))
 
 
 def _escape(part: object) -> str:
+    """A part as HTML: escaped, shortened to `MAX_TEXT` characters, without unprintable characters."""
     if isinstance(part, Markup):
         return part
     text = str(part)
@@ -99,11 +100,12 @@ class Fold:
 
 
 def page(*roots: Fold | Markup) -> str:
-    """Trees and other pieces as one piece of HTML with its style; what is beyond the limits is counted, not shown."""
+    """Foldable trees and other pieces in one HTML element with its style; nodes beyond the limits are not shown."""
     return f'<div class="tensorir"><style>{STYLE}</style>{"".join(map(_render, roots))}</div>'
 
 
 def _render(root: Fold | Markup) -> str:
+    """The HTML of a tree as nested `<details>`, at most `MAX_NODES` nodes and `MAX_DEPTH` levels; iterative."""
     if isinstance(root, Markup):
         return root
     parts: list[str] = []
@@ -132,33 +134,35 @@ def _render(root: Fold | Markup) -> str:
 
 
 def range_of(values: Array) -> Markup:
-    """The least and the largest number, and how many are none."""
+    """The smallest and largest finite number of an array, and how many are not finite; empty for other element
+    types.
+    """
     if not values.size or values.dtype.kind not in "iuf":
         return Markup("")
-    kept = values[np.isfinite(values)] if values.dtype.kind == "f" else values
-    if not kept.size:
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not finite.size:
         return markup(' <span class="where">{}</span>', "no finite number")
-    missing = values.size - kept.size
+    missing = values.size - finite.size
     lost = f", {missing:,} not finite" if missing else ""
-    return markup(' <span class="where">{:} to {:}{}</span>', f"{kept.min():.6g}", f"{kept.max():.6g}", lost)
+    return markup(' <span class="where">{:} to {:}{}</span>', f"{finite.min():.6g}", f"{finite.max():.6g}", lost)
 
 
-def coloured(thing: Dims | Interval | Type) -> Markup:
-    """A type, or dims, or an interval, each dim in its colour."""
-    match thing:
+def coloured(shown_type: Dims | Interval | Type) -> Markup:
+    """The HTML of a type, dims or interval, with each dim in its colour."""
+    match shown_type:
         case Interval():
-            return markup('<code class="interval">{}</code>', thing)
+            return markup('<code class="interval">{}</code>', shown_type)
         case Dims():
-            dims = [markup('<span class="dim" style="--hue:{}">{}{}</span>', hue(n), n, i) for n, i in thing.items]
+            dims = [markup('<span class="dim" style="--hue:{}">{}{}</span>', hue(n), n, i) for n, i in shown_type.items]
             return joined(dims, " ") if dims else markup('<span class="none">{}</span>', "no dims")
         case TensorType():
-            element = str(TensorType(thing.element)).removeprefix("tensor<").removesuffix(">")
-            inner = markup(" {}", coloured(thing.dims)) if thing.dims.items else Markup("")
+            element = str(TensorType(shown_type.element)).removeprefix("tensor<").removesuffix(">")
+            inner = markup(" {}", coloured(shown_type.dims)) if shown_type.dims.items else Markup("")
             return markup('<code class="type"><span class="element">{}</span>{}</code>', element, inner)
         case FunctionType():
-            results = joined((coloured(r) for r in thing.results), ", ")
-            shown = results if len(thing.results) == 1 else markup("{{{}}}", results)
-            return markup("({}) → {}", joined((coloured(p) for p in thing.params), ", "), shown)
+            results = joined((coloured(r) for r in shown_type.results), ", ")
+            shown = results if len(shown_type.results) == 1 else markup("{{{}}}", results)
+            return markup("({}) → {}", joined((coloured(p) for p in shown_type.params), ", "), shown)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> Markup:
@@ -207,13 +211,16 @@ class _Mark(NamedTuple):
 
 
 def listing(fencil: Fencil) -> Markup:
-    """The text of a program; hovering over a name or an expression shows its type with the intervals."""
+    """The text of a program as HTML: hovering over a name or expression shows its type.
+
+    The text is parsed again, so that the spans of nodes are places in it; a long text is shown plainly.
+    """
     text = str(fencil)
     if len(text) > MAX_CHARACTERS:
         return plain_listing(text)
     # the text parses back to the same program, whose spans are places of this text
-    read: Fencil = parse(text)
-    marks = {(m.start, m.stop): m for m in (*_mark_expressions(read), *_mark_names(read, text))}
+    reparsed: Fencil = parse(text)
+    marks = {(m.start, m.stop): m for m in (*_mark_expressions(reparsed), *_mark_names(reparsed, text))}
     ordered = sorted(marks.values(), key=lambda m: (m.start, -m.stop))
     return Markup(f'<pre class="text">{"".join(_nest(text, ordered[:MAX_MARKS]))}</pre>')
 
@@ -234,13 +241,16 @@ def _mark_expressions(fencil: Fencil) -> Iterator[_Mark]:
 
 
 def _mark_names(fencil: Fencil, text: str) -> Iterator[_Mark]:
-    """Variables with their types, bold where a line gives them a value, and dims in their colours."""
+    """Marks for names in a text: dims in their colours, variables with their types, bold where they get a value.
+
+    A name bound several times has the type of the latest binding before it.
+    """
     nodes = [*fencil.params, *postorder(*(c.value for c in fencil.closures))]
     # closures may give one name to several things: it is what was declared last
-    declared: dict[str, dict[int, Any]] = defaultdict(dict)
+    types_of: dict[str, dict[int, Any]] = defaultdict(dict)
     for node in nodes:
         if isinstance(node, Var) or node.label:
-            declared[node.name if isinstance(node, Var) else node.label][node.span.start] = node.type
+            types_of[node.name if isinstance(node, Var) else node.label][node.span.start] = node.type
     dims = {name for node in nodes if isinstance(node.type, TensorType) for name in node.type.dims.names}
     targets = {c.span.start: c.target for c in fencil.closures}
     tokens = tokenize(Source("", text)).tokens
@@ -252,36 +262,36 @@ def _mark_names(fencil: Fencil, text: str) -> Iterator[_Mark]:
             yield _Mark(token.start, token.stop, markup('<span class="dim" style="--hue:{}">', hue(name)))
         elif token.start in targets:
             yield _Mark(token.start, token.stop, markup('<span class="name" title="{}">', targets[token.start]))
-        elif places := declared.get(name):
+        elif places := types_of.get(name):
             # the value of a let stands after its name
-            bound = before.text == "let"
-            known = [place for place in places if (place > token.start) == bound]
-            bold = Markup(' class="name"' if bound or after.text == ":" else "")
-            if known:
-                kind = places[min(known) if bound else max(known)]
-                yield _Mark(token.start, token.stop, markup('<span{} title="{}">', bold, kind))
+            is_binding = before.text == "let"
+            candidates = [place for place in places if (place > token.start) == is_binding]
+            css_class = Markup(' class="name"' if is_binding or after.text == ":" else "")
+            if candidates:
+                kind = places[min(candidates) if is_binding else max(candidates)]
+                yield _Mark(token.start, token.stop, markup('<span{} title="{}">', css_class, kind))
 
 
 def _nest(text: str, marks: list[_Mark]) -> Iterator[str]:
-    """The text with its marks inside of each other; one that begins in another and ends outside is left out."""
-    place, open_ = 0, list[int]()
+    """The text with nested tags; a mark that overlaps another one without being inside of it is left out."""
+    position, open_ends = 0, list[int]()
     for mark in marks:
-        while open_ and open_[-1] <= mark.start:
-            yield html.escape(text[place : open_[-1]]) + "</span>"
-            place = open_.pop()
-        if open_ and mark.stop > open_[-1]:
+        while open_ends and open_ends[-1] <= mark.start:
+            yield html.escape(text[position : open_ends[-1]]) + "</span>"
+            position = open_ends.pop()
+        if open_ends and mark.stop > open_ends[-1]:
             continue
-        yield html.escape(text[place : mark.start]) + mark.tag
-        place = mark.start
-        open_.append(mark.stop)
-    for stop in reversed(open_):
-        yield html.escape(text[place:stop]) + "</span>"
-        place = stop
-    yield html.escape(text[place:])
+        yield html.escape(text[position : mark.start]) + mark.tag
+        position = mark.start
+        open_ends.append(mark.stop)
+    for stop in reversed(open_ends):
+        yield html.escape(text[position:stop]) + "</span>"
+        position = stop
+    yield html.escape(text[position:])
 
 
 def fencil_tree(fencil: Fencil) -> Fold:
-    """Parameters with their roles and closures with their expressions, folded: the text stands before it."""
+    """The foldable tree of a program: parameters with types and roles, and closures with their expressions."""
     outputs, inputs = {p.name for p in fencil.outputs}, {p.name for p in fencil.inputs}
 
     def role(p: Var) -> str:
@@ -304,7 +314,7 @@ def fencil_tree(fencil: Fencil) -> Fold:
 
 
 def bound_values(bound: BoundProgram) -> Fold:
-    """The bound values of a program."""
+    """The foldable list of constants and sizes bound to a program."""
     fixed = [
         *(
             markup('<span class="name">{}</span> {} {}', n, a.dtype, " × ".join(map(str, a.shape)) or "number")
@@ -332,7 +342,11 @@ def expression_tree(root: Expr) -> Fold:
 
 
 def _expression(root: Expr, uses: dict[int, int], seen: dict[int, str]) -> Fold:
-    """The part of a tree that a page shows: depth first, shared nodes unfolded where they are met first."""
+    """The foldable tree of an expression, depth first; a shared node is unfolded at its first occurrence only.
+
+    `uses` counts the readers of nodes; `seen` has names of shared nodes already shown, and is extended. An occurrence
+    is a node with its number, since shared nodes occur several times.
+    """
     folds: dict[tuple[int, int], Fold] = {}
     children: dict[tuple[int, int], list[tuple[int, int]]] = {}
     # a place is a node and how many were met before it: what is shared stands in several places
@@ -340,28 +354,29 @@ def _expression(root: Expr, uses: dict[int, int], seen: dict[int, str]) -> Fold:
     stack: list[tuple[Expr, int, list[tuple[int, int]]]] = [(root, 0, [])]
     while stack and len(order) <= 2 * MAX_NODES:
         node, depth, siblings = stack.pop()
-        place = (id(node), len(order))
-        siblings.append(place)
+        occurrence = (id(node), len(order))
+        siblings.append(occurrence)
         again = id(node) in seen and bool(node.children)
-        order.append((place, node, again))
-        operands = children[place] = []
+        order.append((occurrence, node, again))
+        operands = children[occurrence] = []
         if again or depth > MAX_DEPTH or len(order) > MAX_NODES:
             continue
         if node.children and uses.get(id(node), 0) > 1:
             seen[id(node)] = node.label or f"#{len(seen) + 1}"
         stack.extend((child, depth + 1, operands) for child in reversed(node.children))
-    for place, node, again in reversed(order):
-        below = tuple(folds[c] for c in children[place])
+    for occurrence, node, again in reversed(order):
+        below = tuple(folds[c] for c in children[occurrence])
         if node.children and not below and not again:
             below = (Fold(markup('<span class="more">{}</span>', "… more is not shown")),)
-        folds[place] = Fold(_render_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
+        folds[occurrence] = Fold(_render_head(node, seen.get(id(node), ""), again), below, open=len(order) <= 60)
     return folds[order[0][0]]
 
 
-def _render_head(node: Expr, name: str, again: bool) -> Markup:
+def _render_head(node: Expr, name: str, is_repeated: bool) -> Markup:
+    """The line of a node: name, operation, type and line of its text; for repeated nodes "as above"."""
     named = node.label or name
     label = markup('<span class="name">{}</span> = ', named) if named else Markup("")
-    if again:
+    if is_repeated:
         return markup('<span class="name">{}</span>{} <span class="where">as above</span>', named, coloured(node.type))
     shown = joined([label, markup('<span class="op">{}</span>{}', spelled(node), coloured(node.type))])
     if node.span is NOWHERE or isinstance(node, (Var, Literal)):  # a variable's span is where it was declared
@@ -370,7 +385,7 @@ def _render_head(node: Expr, name: str, again: bool) -> Markup:
 
 
 def spelled(node: Expr) -> str:
-    """The name of a node, without its operands.
+    """A node's operation with dots for its operands.
 
     >>> from tensorir.ir.build import call, literal
     >>> spelled(call("plus", literal(1.0), literal(2.0)))
@@ -424,17 +439,18 @@ def diagnostics_page(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _render_diagnostic(d: Diagnostic) -> Fold:
-    first, *rest = str(d).split("\n")
+    """A diagnostic as a foldable: its sentence, and under it the excerpt, notes and help."""
+    first, *details = str(d).split("\n")
     sentence = first.rpartition(f"{d.severity}[{d.code}]: ")[2] if d.severity in first else first
     where = "" if not (place := first.partition(f"{d.severity}[")[0]) else f" {place.rstrip(': ')}"
     head = markup(
         '<span class="error">{} {}</span> {} <span class="where">{}</span>', d.severity, d.code, sentence, where
     )
-    return Fold(head, (Fold(pre("\n".join(rest))),) if rest else ())
+    return Fold(head, (Fold(pre("\n".join(details))),) if details else ())
 
 
 def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[str]:
-    """The traceback in a notebook cell: the user's lines that led to the error, and the diagnostics."""
+    """The traceback for a notebook: at most three lines of the user's code, and the diagnostics."""
     lines: list[str] = []
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -446,7 +462,7 @@ def traceback_of(error: DiagnosticError, trace: TracebackType | None) -> list[st
 
 
 def explanation_page(explanation: Explanation) -> str:
-    """Who needs which points: a table, the words, and the domains as a picture."""
+    """The page of an `explain`: a table of needed points, the picture of domains, and the text."""
     from tensorir.inspect.needed_points import domains_of
 
     rows = [(markup("<code>{}</code>", n), str(p), f"{len(p):,}") for n, p in explanation.needs.items()]
@@ -455,24 +471,24 @@ def explanation_page(explanation: Explanation) -> str:
 
 
 def inspection_page(inspection: Inspection) -> str:
-    """Every intermediate: its type, its line, its range, and its numbers below."""
+    """The page of an inspection: a foldable per intermediate with its type, line, range and numbers."""
     folds: list[Fold] = []
-    for one in inspection.intermediates:
-        head = markup('<span class="name">{}</span>{} ', one.name, coloured(one.type))
-        below: list[Fold] = [Fold(markup("<code>{}</code>", one.text))]
-        for member in one.members:
+    for intermediate in inspection.intermediates:
+        head = markup('<span class="name">{}</span>{} ', intermediate.name, coloured(intermediate.type))
+        details: list[Fold] = [Fold(markup("<code>{}</code>", intermediate.text))]
+        for member in intermediate.members:
             array = inspection.arrays[member]
             unit = array.attrs.get("units", "")
-            what = joined([markup("<code>{}</code> ", member), range_of(array.values), markup(" {}", unit)])
+            member_line = joined([markup("<code>{}</code> ", member), range_of(array.values), markup(" {}", unit)])
             numbers = pre(np.array2string(array.values, threshold=60, edgeitems=3))
-            below.append(Fold(what, (Fold(numbers),), open=False))
-        where = markup('<span class="where">line {}</span>', one.line) if one.line else Markup("")
-        folds.append(Fold(joined([head, where]), tuple(below), open=False))
+            details.append(Fold(member_line, (Fold(numbers),), open=False))
+        where = markup('<span class="where">line {}</span>', intermediate.line) if intermediate.line else Markup("")
+        folds.append(Fold(joined([head, where]), tuple(details), open=False))
     return page(Fold(markup("{} intermediates", len(folds)), tuple(folds)))
 
 
 def worth_page(*figures: Worth) -> str:
-    """The page of buffers, with the saving of each."""
+    """The page of buffers: a table with the figures of each."""
     rows = [
         (markup("<code>{}</code>", w.name), w.uses, f"{w.work:g}", f"{w.saved:,}", f"{w.added:,}", f"{w.per_byte:.2f}")
         for w in figures
@@ -482,7 +498,7 @@ def worth_page(*figures: Worth) -> str:
 
 
 def plan_page(plan: Plan) -> str:
-    """A plan: what was chosen, as a table, and why below."""
+    """The page of a compilation plan: its head, the table of decisions, and the notes on them."""
     from tensorir.passes.decisions import HEAD
 
     head, *more = plan.head()
@@ -495,7 +511,7 @@ def plan_page(plan: Plan) -> str:
 
 
 def pipeline_page(pipeline: Pipeline) -> str:
-    """The passes with their options and what each does."""
+    """The page of a pipeline: a table of its passes with options."""
     rows = [
         (markup("<code>{}</code>", one.name()), repr(one), (type(one).__doc__ or "").strip().partition("\n")[0])
         for one in pipeline.passes
@@ -503,24 +519,24 @@ def pipeline_page(pipeline: Pipeline) -> str:
     return page(joined([table(("pass", "options", "what it does"), rows)]))
 
 
-def page_of(thing: Any) -> str:
-    """The page of anything that a program is made of."""
-    match thing:
+def page_of(shown: Any) -> str:
+    """The page of an object of the IR: type, dims, closure, program or expression."""
+    match shown:
         case Interval() | Dims() | TensorType() | FunctionType():
-            return page(coloured(thing))
+            return page(coloured(shown))
         case Closure():
-            return page(closure_tree(thing))
+            return page(closure_tree(shown))
         case BoundProgram():
-            text, *tree = _program(thing.program)
-            return page(text, bound_values(thing), *tree)
-        case _ if isinstance(thing, Fencil) or hasattr(thing, "specialise"):
-            return page(*_program(thing))
+            text, *tree = _program(shown.program)
+            return page(text, bound_values(shown), *tree)
+        case _ if isinstance(shown, Fencil) or hasattr(shown, "specialise"):
+            return page(*_program(shown))
         case _:
-            return page(expression_tree(thing))
+            return page(expression_tree(shown))
 
 
 def _program(program: Any) -> tuple[Markup | Fold, ...]:
-    """The text of a program, and its tree where its types are known."""
+    """The pieces of a program's page: its text, and its tree if its types are known (no `Template`)."""
     if isinstance(program, Fencil):
         return listing(program), fencil_tree(program)
     sizes = markup('<div class="where">for sizes <code>{}</code></div>', ", ".join(program.sizes))
@@ -528,7 +544,7 @@ def _program(program: Any) -> tuple[Markup | Fold, ...]:
 
 
 def field_page(field: Any) -> str:
-    """A field: its type, its range, and its numbers as NumPy abbreviates them."""
+    """The page of a field: type, range and abbreviated numbers, if its data can be read."""
     from tensorir.ir.types import scalar_of
 
     data = field.data
@@ -544,7 +560,7 @@ def field_page(field: Any) -> str:
 
 
 def _read_numbers(data: Any) -> Array | None:
-    """The numbers of an array, None while it is traced or after its memory was given away."""
+    """The numbers of an array; None if it is traced or its memory was donated."""
     if not is_array(data) and not hasattr(data, "is_deleted"):
         return None
     try:
@@ -554,7 +570,7 @@ def _read_numbers(data: Any) -> Array | None:
 
 
 def operator_page(operator: Any) -> str:
-    """An operator: its signature, and the programs of the types that it was called with, the latest one unfolded."""
+    """The page of an operator: its signature, and the programs of its latest four specialisations."""
     head = markup('<span class="name">{}</span><code>{}</code>', operator.name, operator.signature)
     latest = [plan.fencil for plan in dict.fromkeys(operator.plans.values()[-4:])][::-1]
     if not latest:

@@ -40,7 +40,9 @@ LIGHT = (
 
 
 def themed(light: Mapping[str, str], dark: Mapping[str, str]) -> str:
-    """Rules by selector that are added to those of light paper, which stand for themselves."""
+    """CSS rules for light and dark pages, by selector: by the system's preference, and by marks that known pages
+    carry.
+    """
     lines = [f"@media (prefers-color-scheme: dark){{{_rules('', dark)}}}"]
     lines += [_rules(f":is({','.join(pages)}) ", rules) for pages, rules in ((LIGHT, light), (DARK, dark))]
     return "\n".join(lines)
@@ -55,13 +57,13 @@ _USUAL = {"I": 210, "J": 25, "K": 140, "Vertex": 280, "Edge": 345, "Cell": 175}
 
 
 def hue(dim: str) -> int:
-    """The angle of a dim's colour on the wheel, in degrees; neighbour dims have that of what they lead to."""
+    """The colour of a dim as an angle in degrees; neighbour dims have the colour of their source."""
     name = dim.removeprefix(NEIGHBOUR)
     return _USUAL.get(name, zlib.crc32(name.encode()) % 360)
 
 
 def middle(hue: int, lightness: float = 0.5) -> str:
-    """A colour that stands out from white and from black."""
+    """A colour of a hue, as a hex string, that is visible on white and on black."""
     red, green, blue = colorsys.hls_to_rgb(hue / 360, lightness, 0.66)
     return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
 
@@ -113,7 +115,7 @@ def width_of(text: str, size: float = SIZE) -> float:
 
 @dataclass(slots=True)
 class Drawing:
-    """Shapes on a sheet; what is drawn later lies above."""
+    """An SVG drawing: shapes are appended to `parts`, later ones above earlier ones."""
 
     title: str
     width: float
@@ -155,7 +157,7 @@ class Drawing:
         )
 
     def picture(self, words: str, data: Any = None) -> Picture:
-        """The sheet as a picture."""
+        """The drawing as a `Picture`, with `words` as its text and `data` for computing."""
         style = f"<style>{themed(_inks({c: c for c in _DARK}), _inks(_DARK))}</style>"
         return Picture(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{self.width:.0f}" height="{self.height:.0f}" '
@@ -169,10 +171,11 @@ class Drawing:
     def _add(
         self, kind: str, geometry: str, fill: str, stroke: str, thick: float, opacity: float, title: str
     ) -> None:  # fmt: skip
-        faint = f' opacity="{opacity:g}"' if opacity != 1.0 else ""
-        said = f"<title>{_escaped(title)}</title>" if title else ""
+        """Appends a shape; `title` is shown on hover."""
+        opacity_text = f' opacity="{opacity:g}"' if opacity != 1.0 else ""
+        title_text = f"<title>{_escaped(title)}</title>" if title else ""
         paint = _classes({"fill": fill, "stroke": stroke})
-        self.parts.append(f'<{kind} {geometry} {paint} stroke-width="{thick:.2g}"{faint}>{said}</{kind}>')
+        self.parts.append(f'<{kind} {geometry} {paint} stroke-width="{thick:.2g}"{opacity_text}>{title_text}</{kind}>')
 
 
 def _inks(shown: Mapping[str, str]) -> dict[str, str]:
@@ -185,7 +188,7 @@ def _paint(what: str, colour: str) -> str:
 
 
 def _classes(paints: dict[str, str]) -> str:
-    """Colours as attributes, and as classes where dark paper changes them."""
+    """Paints as SVG attributes, with classes for colours that are inverted on dark pages."""
     names = " ".join(f"{_CLASSES[c]}-{what}" for what, c in paints.items() if c in _CLASSES)
     attributes = " ".join(f'{what}="{colour}"' for what, colour in paints.items())
     return f'class="{names}" {attributes}' if names else attributes

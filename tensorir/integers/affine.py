@@ -25,7 +25,7 @@ Ranges = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Quotient:
-    """The floor of a sum by a positive number."""
+    """The floor of `inner` divided by a positive number."""
 
     inner: Affine
     by: int
@@ -40,7 +40,7 @@ Atom = str | Quotient
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """`constant` plus coefficients times variables or quotients; no coefficient is zero."""
+    """A quasi-affine integer function: `constant` plus nonzero coefficients times variables or quotients."""
 
     terms: tuple[tuple[Atom, int], ...]
     constant: int = 0
@@ -77,10 +77,12 @@ class Affine:
 
     @property
     def bare_name(self) -> str | None:
-        """The last variable that the sum has once, and in no quotient."""
+        """A variable with coefficient ±1 that is in no quotient (so that an equation can be solved for it); None if
+        none is.
+        """
         divided = {n for q, _ in self.terms if isinstance(q, Quotient) for n in q.inner.names}
-        alone = (n for n, c in reversed(self.terms) if isinstance(n, str) and abs(c) == 1 and n not in divided)
-        return next(alone, None)
+        candidates = (n for n, c in reversed(self.terms) if isinstance(n, str) and abs(c) == 1 and n not in divided)
+        return next(candidates, None)
 
     @property
     def coefficients(self) -> dict[str, int]:
@@ -128,23 +130,23 @@ class Affine:
         return total
 
     def range(self, ranges: Ranges) -> tuple[int, int] | None:
-        """The least and the greatest value that the parts allow, None where a variable has no range."""
+        """Bounds (least, greatest) from the ranges of variables; None if one has no range. Remainders tighten them."""
         low = high = self.constant
-        divided = False
+        has_quotients = False
         for atom, c in self.terms:
             if isinstance(atom, str):
-                span = ranges.get(atom)
+                atom_range = ranges.get(atom)
             else:
-                divided, inner = True, atom.inner.range(ranges)
-                span = None if inner is None else (inner[0] // atom.by, inner[1] // atom.by)
-            if span is None:
+                has_quotients, inner = True, atom.inner.range(ranges)
+                atom_range = None if inner is None else (inner[0] // atom.by, inner[1] // atom.by)
+            if atom_range is None:
                 return None
-            a, b = span[0] * c, span[1] * c
+            a, b = atom_range[0] * c, atom_range[1] * c
             low, high = (low + a, high + b) if c > 0 else (low + b, high + a)
-        return _with_remainders(self, ranges, low, high) if divided else (low, high)
+        return _with_remainders(self, ranges, low, high) if has_quotients else (low, high)
 
     def replaced(self, values: Mapping[str, Affine], ranges: Ranges) -> Affine:
-        """The sum with variables replaced, in normal form for the ranges."""
+        """The sum with variables substituted, in normal form for the ranges of the new variables."""
         if not self.terms:
             return self
         total = number(self.constant)
@@ -183,7 +185,7 @@ def _settled(total: dict[Atom, int], constant: int) -> Affine:
 
 
 def folded(a: Affine) -> Affine:
-    """Remainders of halves: `e - e // 2` is `(e + 1) // 2`, the half rounded up.
+    """Simplifies `e - e // 2` to `(e + 1) // 2`; other sums are unchanged.
 
     >>> i = variable("i")
     >>> print(folded(i.minus(quotient(i, 2, {}))))
@@ -191,94 +193,101 @@ def folded(a: Affine) -> Affine:
     """
     for atom, c in a.terms:
         if isinstance(atom, Quotient) and atom.by == 2:
-            whole = atom.inner.times(-c)
-            if all(a.coefficient(t) == d for t, d in whole.terms):
-                half = Affine(((Quotient(atom.inner.plus(number(1)), 2), 1),))
-                return a.minus(whole).minus(Affine(((atom, c),))).plus(half.times(-c))
+            dividend = atom.inner.times(-c)
+            if all(a.coefficient(t) == d for t, d in dividend.terms):
+                rounded_up = Affine(((Quotient(atom.inner.plus(number(1)), 2), 1),))
+                return a.minus(dividend).minus(Affine(((atom, c),))).plus(rounded_up.times(-c))
     return a
 
 
 def _with_remainders(a: Affine, ranges: Ranges, low: int, high: int) -> tuple[int, int]:
-    """Tighter bounds where the sum holds a remainder, `e - by × (e // by)`, which lies in [0, by).
+    """Tightens the bounds (low, high) of a sum by two facts.
 
-    `e // n` has one, too: `e // n - by × (e // (n × by))`. Quotients of sums that are close are, too.
+    A remainder `e - by × (e // by)` lies in [0, by), where e itself may be a quotient. The difference `(e + n) // by -
+    e // by` of quotients by one number is close to n / by.
     """
     for atom, c in a.terms:
-        for whole, by in _divided(atom, a):
+        for dividend, by in _divided(atom, a):
             if c % by:
                 continue
             factor = -c // by
-            rest = a.minus(whole.times(factor)).minus(Affine(((atom, c),)))
-            if len(rest.terms) >= len(a.terms):
+            others = a.minus(dividend.times(factor)).minus(Affine(((atom, c),)))
+            if len(others.terms) >= len(a.terms):
                 continue
-            span = rest.range(ranges)
+            span = others.range(ranges)
             if span is not None:
                 part = (0, (by - 1) * factor) if factor > 0 else ((by - 1) * factor, 0)
-                low, high = max(low, span[0] + part[0]), min(high, span[1] + part[1])
+                low, high = (max(low, span[0] + part[0]), min(high, span[1] + part[1]))
     for (p, c), (q, d) in combinations(a.terms, 2):
         if isinstance(p, Quotient) and isinstance(q, Quotient) and p.by == q.by and c == -d:
             # (e + n) // by - e // by
             difference = p.inner.minus(q.inner)
             if len(difference.terms) >= max(len(p.inner.terms), len(q.inner.terms)):
                 continue
-            apart = difference.range(ranges)
+            difference_range = difference.range(ranges)
             span = Affine(tuple(t for t in a.terms if t[0] not in (p, q)), a.constant).range(ranges)
-            if apart is not None and span is not None:
-                ends = sorted((c * (apart[0] // p.by), -c * (-apart[1] // p.by)))
+            if difference_range is not None and span is not None:
+                ends = sorted((c * (difference_range[0] // p.by), -c * (-difference_range[1] // p.by)))
                 low, high = max(low, span[0] + ends[0]), min(high, span[1] + ends[1])
     return low, high
 
 
 def _divided(atom: Atom, a: Affine) -> Iterator[tuple[Affine, int]]:
-    """The dividend and the divisor of a quotient: its sum, and quotients of this that stand beside it."""
+    """Forms (dividend, divisor) of a quotient: its own, and with other quotients of the sum in place of the dividend,
+    since `e // (n × by)` is `(e // n) // by`.
+    """
     if isinstance(atom, Quotient):
         yield atom.inner, atom.by
         for other, _ in a.terms:
             if isinstance(other, Quotient) and not atom.by % other.by and other != atom:
                 # (e + by × k) // by is k + e // by
-                apart = atom.inner.minus(other.inner)
-                if not apart.constant % other.by and not any(c % other.by for _, c in apart.terms):
-                    k = Affine(tuple((t, c // other.by) for t, c in apart.terms), apart.constant // other.by)
+                difference = atom.inner.minus(other.inner)
+                if not difference.constant % other.by and not any(c % other.by for _, c in difference.terms):
+                    k = Affine(tuple((t, c // other.by) for t, c in difference.terms), difference.constant // other.by)
                     yield k.plus(Affine(((other, 1),))), atom.by // other.by
 
 
 def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
-    """The floor of a / by, for a positive number, in normal form."""
+    """The floor of a / by, for a positive number, in normal form for the ranges of variables.
+
+    Multiples of `by` are taken out; the rest vanishes if its range lies in one period, common factors are cancelled,
+    and nested quotients merged.
+    """
     if by == 1:
         return a
-    if not a.is_linear and (known := _of_remainders(a, by, ranges)) is not None:
-        return known
-    whole: dict[Atom, int] = {}
-    rest: dict[Atom, int] = {}
+    if not a.is_linear and (by_remainders := _of_remainders(a, by, ranges)) is not None:
+        return by_remainders
+    quotient_terms: dict[Atom, int] = {}
+    remainder_terms: dict[Atom, int] = {}
     for atom, c in a.terms:
-        q, r = divmod(c, by)
+        whole_part, r = divmod(c, by)
         if r and abs(c) < by and c < 0:
-            q, r = 0, c
-        if q:
-            whole[atom] = q
+            whole_part, r = 0, c
+        if whole_part:
+            quotient_terms[atom] = whole_part
         if r:
-            rest[atom] = r
-    q, constant = divmod(a.constant, by)
-    outside, inside = _settled(whole, q), _settled(rest, constant)
-    spread = inside.range(ranges)
-    if spread is not None and spread[0] // by == spread[1] // by:
-        return outside.plus(number(spread[0] // by))
-    near = _nearest(inside, by, ranges)
-    if near is not None:
-        return outside.plus(near)
+            remainder_terms[atom] = r
+    whole_part, constant = divmod(a.constant, by)
+    outside, inside = _settled(quotient_terms, whole_part), _settled(remainder_terms, constant)
+    value_range = inside.range(ranges)
+    if value_range is not None and value_range[0] // by == value_range[1] // by:
+        return outside.plus(number(value_range[0] // by))
+    rounded = _nearest(inside, by, ranges)
+    if rounded is not None:
+        return outside.plus(rounded)
     factor = by
     for _, c in inside.terms:
         factor = gcd(factor, c)
     if factor > 1:
         inside = Affine(tuple((t, c // factor) for t, c in inside.terms), inside.constant // factor)
         return outside.plus(quotient(inside, by // factor, ranges))
-    divided = [atom for atom, c in inside.terms if isinstance(atom, Quotient) and c == 1]
-    if len(divided) == 1:
+    unit_quotients = [atom for atom, c in inside.terms if isinstance(atom, Quotient) and c == 1]
+    if len(unit_quotients) == 1:
         # (x // n + r) // by is (x + n r) // (n by)
-        (only,) = divided
-        others = inside.minus(Affine(((only, 1),)))
-        if others.is_linear and not others.names & only.inner.names:
-            return outside.plus(quotient(only.inner.plus(others.times(only.by)), only.by * by, ranges))
+        (only,) = unit_quotients
+        other_terms = inside.minus(Affine(((only, 1),)))
+        if other_terms.is_linear and not other_terms.names & only.inner.names:
+            return outside.plus(quotient(only.inner.plus(other_terms.times(only.by)), only.by * by, ranges))
     nested = _nested(inside, by, ranges)
     if nested is not None:
         return outside.plus(nested)
@@ -286,73 +295,76 @@ def quotient(a: Affine, by: int, ranges: Ranges) -> Affine:
 
 
 def _nearest(inside: Affine, by: int, ranges: Ranges) -> Affine | None:
-    """The floor of a / by where coefficients that are almost `by` count as that; None where that tells nothing.
+    """The floor of inside / by if coefficients near `by` can count as `by`; None if the difference is too large.
 
     >>> ranges = {"i": (0, 2), "j": (2, 7)}
     >>> print(_nearest(variable("i").times(7).plus(variable("j")), 8, ranges))
     i
     """
-    almost = {atom: 1 for atom, c in inside.terms if 2 * c > by}
-    fine = inside.minus(Affine(tuple((atom, by * n) for atom, n in almost.items())))
-    spread = fine.range(ranges) if almost else None
-    if spread is None or spread[0] // by != spread[1] // by:
+    near_terms = {atom: 1 for atom, c in inside.terms if 2 * c > by}
+    remaining = inside.minus(Affine(tuple((atom, by * n) for atom, n in near_terms.items())))
+    value_range = remaining.range(ranges) if near_terms else None
+    if value_range is None or value_range[0] // by != value_range[1] // by:
         return None
-    return Affine(tuple(almost.items()), spread[0] // by)
+    return Affine(tuple(near_terms.items()), value_range[0] // by)
 
 
 def _of_remainders(a: Affine, by: int, ranges: Ranges) -> Affine | None:
-    """The floor of a / by where remainders, `e - n × (e // n)`, count as variables from 0 to n - 1; None if they do not
-    help."""
-    rest, parts = a, dict[str, Quotient]()
+    """The floor of a / by with each remainder `e - n × (e // n)` treated as a variable from 0 to n - 1; None if that
+    does not give a linear result.
+    """
+    reduced, quotients = a, dict[str, Quotient]()
     for atom, c in a.terms:
         if not isinstance(atom, Quotient) or c >= 0 or c % atom.by:
             continue
         factor = -c // atom.by
-        left = rest.minus(atom.inner.times(factor)).minus(Affine(((atom, c),)))
-        if len(left.terms) == len(rest.terms) - 1 - len(atom.inner.terms):
+        candidate = reduced.minus(atom.inner.times(factor)).minus(Affine(((atom, c),)))
+        if len(candidate.terms) == len(reduced.terms) - 1 - len(atom.inner.terms):
             name = "  "
-            while name in ranges or name in parts:
+            while name in ranges or name in quotients:
                 name += " "
-            parts[name] = atom
-            rest = left.plus(Affine(((name, factor),)))
-    if not parts:
+            quotients[name] = atom
+            reduced = candidate.plus(Affine(((name, factor),)))
+    if not quotients:
         return None
-    linear = quotient(rest, by, {**ranges, **{n: (0, q.by - 1) for n, q in parts.items()}})
+    linear = quotient(reduced, by, {**ranges, **{n: (0, q.by - 1) for n, q in quotients.items()}})
     if not linear.is_linear:
         return None
     total = number(linear.constant)
     for atom, c in linear.terms:
-        part = parts.get(atom) if isinstance(atom, str) else None
+        part = quotients.get(atom) if isinstance(atom, str) else None
         value = Affine(((atom, 1),)) if part is None else part.inner.minus(Affine(((part, part.by),)))
         total = total.plus(value.times(c))
     return total
 
 
 def _nested(inside: Affine, by: int, ranges: Ranges) -> Affine | None:
-    """`(x + r) // by` where all but a small rest has a common factor: the rest cannot reach the next period."""
+    """The floor of inside / by, if all terms but a small rest have a common factor of `by`: the rest cannot reach the
+    next period. None if there is no such factor.
+    """
     for factor in sorted({abs(c) for _, c in inside.terms if abs(c) > 1}):
         if by % factor:
             continue
         coarse = Affine(tuple((t, c) for t, c in inside.terms if c % factor == 0))
         fine = Affine(tuple((t, c) for t, c in inside.terms if c % factor), inside.constant)
-        spread = fine.range(ranges)
-        if not coarse.terms or not fine.terms or spread is None:
+        value_range = fine.range(ranges)
+        if not coarse.terms or not fine.terms or value_range is None:
             continue
-        if spread[0] // factor == spread[1] // factor:
-            shifted = Affine(tuple((t, c // factor) for t, c in coarse.terms), spread[0] // factor)
+        if value_range[0] // factor == value_range[1] // factor:
+            shifted = Affine(tuple((t, c // factor) for t, c in coarse.terms), value_range[0] // factor)
             return quotient(shifted, by // factor, ranges)
     return None
 
 
 def remainder(a: Affine, by: int, ranges: Ranges) -> Affine:
-    """The remainder of the floored quotient a / by, in normal form."""
+    """The remainder of the floored quotient a / by, in normal form for the ranges of variables."""
     if by == 1:
         return number(0)
     reduced = Affine(tuple((t, c % by) for t, c in a.terms if c % by), a.constant % by)
-    spread = a.range(ranges)
-    if spread is not None and spread[0] >= 0 and spread[1] < by:
+    value_range = a.range(ranges)
+    if value_range is not None and value_range[0] >= 0 and value_range[1] < by:
         return a
-    spread = reduced.range(ranges)
-    if spread is not None and spread[0] >= 0 and spread[1] < by:
+    value_range = reduced.range(ranges)
+    if value_range is not None and value_range[0] >= 0 and value_range[1] < by:
         return reduced
     return a.minus(quotient(a, by, ranges).times(by))

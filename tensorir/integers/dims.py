@@ -74,20 +74,20 @@ def hull(parts: Sequence[Interval]) -> Interval:
 
 
 def size_of(value: Any, name: str) -> int:
-    """A size as a whole number: of Python, of NumPy, or an array without axes; raises B11 for anything else.
+    """A size as a Python int, from Python, NumPy or an array without axes; raises B11 for other values.
 
     >>> import numpy as np
     >>> size_of(np.array(3), "n"), size_of(np.int8(4), "n")
     (3, 4)
     """
-    shown = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
-    refused = refuse("B11", f"the size '{name}' is {shown[:40]}, and sizes are whole numbers.", f"write {name}=10.")
+    shown_value = repr(value) if isinstance(value, (int, float, str)) else article(type(value).__name__)
+    error = refuse("B11", f"the size '{name}' is {shown_value[:40]}, and sizes are whole numbers.", f"write {name}=10.")
     if isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool":
-        raise refused
+        raise error
     try:
         return operator.index(cast("Any", value))
     except TypeError:  # also of a traced number, which nobody can look at
-        raise refused from None
+        raise error from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +134,7 @@ class Dims(Displayed):
         return Dims(tuple(item for item in self.items if item[0] not in names))
 
     def with_interval(self, name: str, interval: Interval) -> Dims:
-        """The same with one interval replaced, or added at the end."""
+        """The dims with one interval replaced, or appended."""
         if name not in self:
             return Dims((*self.items, (name, interval)))
         return Dims(tuple((n, interval if n == name else i) for n, i in self.items))

@@ -16,10 +16,11 @@ MOST_BITS = 64
 
 
 def combined(op: str, *operands: Ends | None) -> Ends | None:
-    """The interval of a builtin's results on intervals, by its name in the table of builtins; None where it has no end.
+    """Interval arithmetic: bounds of a builtin's results from the bounds of its operands (None: unbounded), both ends
+    included.
 
-    An operand that is None may be any number. Of plus, minus, neg, abs, min, max and cast the interval is the least
-    one.
+    None if the result is unbounded or the builtin has no rule. The bounds are exact for plus, minus, neg, abs, min,
+    max, cast.
     """
     match op, operands:
         case "mod", (a, (low, high)) if low > 0:
@@ -61,7 +62,7 @@ def combined(op: str, *operands: Ends | None) -> Ends | None:
 
 
 def _corners(combine: Callable[[int, int], int], a: Ends, b: Ends) -> Ends:
-    """An operation that is monotonic in each operand on these intervals."""
+    """Bounds of an operation that is monotonic in each operand: the extremes over the corners of two intervals."""
     corners = [combine(x, y) for x in a for y in b]
     return min(corners), max(corners)
 

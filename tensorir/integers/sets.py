@@ -42,7 +42,7 @@ Box = Mapping[str, Ends]
 
 
 def moved(ends: Ends, by: int) -> Ends:
-    """An interval by a distance further; infinite ends stay.
+    """An interval shifted by a distance; infinite ends stay.
 
     >>> moved((0, ALWAYS), 2) == (2, ALWAYS)
     True
@@ -55,7 +55,7 @@ def is_empty(box: Box) -> bool:
 
 
 def intersection(a: Box, b: Box) -> dict[str, Ends]:
-    """The points of both; a dim that one lacks is not bounded there."""
+    """The intersection of two boxes; a dim that a box does not have is unbounded in it."""
     result = dict(a)
     for dim, (start, stop) in b.items():
         low, high = result.get(dim, (NEVER, ALWAYS))
@@ -84,7 +84,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A union of boxes."""
+    """A union of boxes, each as sorted (dim, ends) pairs."""
 
     boxes: tuple[tuple[tuple[str, Ends], ...], ...]
 
@@ -100,12 +100,13 @@ class Region:
         return Region(tuple(dict.fromkeys(tuple(sorted(b.items())) for b in boxes if not is_empty(b))))
 
     def __invert__(self) -> Region:
+        """The complement: the intersection of the complements of all boxes, each a union of half-spaces."""
         result = Region(((),))
         for box in self.boxes:
-            outside: list[tuple[tuple[str, Ends], ...]] = []
+            complement: list[tuple[tuple[str, Ends], ...]] = []
             for dim, (start, stop) in box:
-                outside += [((dim, ends),) for ends in ((NEVER, start), (stop, ALWAYS)) if ends[0] < ends[1]]
-            result = result & Region(tuple(outside))
+                complement += [((dim, ends),) for ends in ((NEVER, start), (stop, ALWAYS)) if ends[0] < ends[1]]
+            result = result & Region(tuple(complement))
         return result
 
     @property
@@ -113,22 +114,24 @@ class Region:
         return tuple(dict.fromkeys(d for box in self.boxes for d, _ in box))
 
     def split(self, box: Box) -> Cut | bool:
-        """A box as parts inside and outside of the region."""
-        inside = [dict(b) for b in self.boxes if not is_empty(intersection(dict(b), box))]
-        if any(_covers(b, box) for b in inside):
+        """A decision tree for a box: True if it is inside of the region, False if outside, or a `Cut` along a dim into
+        such parts.
+        """
+        meeting = [dict(b) for b in self.boxes if not is_empty(intersection(dict(b), box))]
+        if any(_covers(b, box) for b in meeting):
             return True
-        if not inside:
+        if not meeting:
             return False
-        dim = next(d for d in self.dims if d in box and any(_cuts(b, d, box[d]) for b in inside))
+        dim = next(d for d in self.dims if d in box and any(_cuts(b, d, box[d]) for b in meeting))
         start, stop = box[dim]
-        marks = sorted({start, stop, *(e for b in inside for e in b.get(dim, ()) if start < e < stop)})
+        marks = sorted({start, stop, *(e for b in meeting for e in b.get(dim, ()) if start < e < stop)})
         parts: list[tuple[Ends, Cut | bool]] = []
         for low, high in pairwise(marks):
-            part = self.split({**box, dim: (low, high)})
-            if parts and parts[-1][1] == part:
-                parts[-1] = ((parts[-1][0][0], high), part)
+            side = self.split({**box, dim: (low, high)})
+            if parts and parts[-1][1] == side:
+                parts[-1] = ((parts[-1][0][0], high), side)
             else:
-                parts.append(((low, high), part))
+                parts.append(((low, high), side))
         return parts[0][1] if len(parts) == 1 else Cut(dim, tuple(parts))
 
 
@@ -141,14 +144,14 @@ def _cuts(b: Box, dim: str, ends: Ends) -> bool:
 
 
 def cut_boxes(cut: Cut | bool, box: Box) -> Iterator[tuple[bool, Box]]:
-    """The parts of a cut box, each with the side that it is on."""
+    """The leaves of a decision tree: for each part of the box, True if it is inside, and the box of the part."""
     stack: list[tuple[Cut | bool, Box]] = [(cut, box)]
     while stack:
-        part, where = stack.pop()
-        if isinstance(part, Cut):
-            stack.extend((p, {**where, part.dim: ends}) for ends, p in part.parts)
+        node, sub_box = stack.pop()
+        if isinstance(node, Cut):
+            stack.extend((p, {**sub_box, node.dim: ends}) for ends, p in node.parts)
         else:
-            yield part, where
+            yield node, sub_box
 
 
 Factor = tuple[int, int] | Array
@@ -160,7 +163,7 @@ MAX_PIECES = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntegerSet:
-    """A set of points; `names` are its dims, in the order of the factors."""
+    """A finite set of integer points over the dims `names`: a union of products of factors, and of explicit points."""
 
     names: tuple[str, ...]
     pieces: tuple[Piece, ...] = ()
@@ -175,7 +178,7 @@ class IntegerSet:
 
     @staticmethod
     def rows(names: Sequence[str], rows: Array) -> IntegerSet:
-        """Explicit points."""
+        """The set of explicit points, one per row, with columns in the order of `names`."""
         if not len(rows):
             return IntegerSet(tuple(names))
         if len(names) == 1:
@@ -186,6 +189,7 @@ class IntegerSet:
         return bool(self.pieces or self.clouds)
 
     def __or__(self, other: IntegerSet) -> IntegerSet:
+        """The union, with the dims in this set's order."""
         if not self:
             return other.onto(self.names)
         if not other or self is other:
@@ -197,39 +201,40 @@ class IntegerSet:
         return IntegerSet(self.names, _union(self.pieces, other.pieces), clouds)
 
     def onto(self, names: Sequence[str]) -> IntegerSet:
-        """The points without the coordinates of other dims, in the order of the names, all of which are here."""
+        """The projection onto some of the dims, in their order."""
         names = tuple(names)
         if names == self.names:
             return self
-        at = [self.names.index(n) for n in names]
-        pieces = [tuple([piece[k] for k in at]) for piece in self.pieces]
+        axes = [self.names.index(n) for n in names]
+        pieces = [tuple([piece[axis] for axis in axes]) for piece in self.pieces]
         projected = IntegerSet(names, _union((), pieces))
         for cloud in self.clouds:
-            projected |= IntegerSet.rows(names, cloud[:, at]) if names else IntegerSet((), ((),))
+            projected |= IntegerSet.rows(names, cloud[:, axes]) if names else IntegerSet((), ((),))
         return projected
 
     def moved(self, dim: str, offset: int) -> IntegerSet:
-        """Every point with one coordinate greater by the offset."""
-        k = self.names.index(dim)
-        pieces = tuple([(*p[:k], _moved(p[k], offset), *p[k + 1 :]) for p in self.pieces])
+        """The points translated by an offset along one dim."""
+        axis = self.names.index(dim)
+        pieces = tuple([(*p[:axis], _moved(p[axis], offset), *p[axis + 1 :]) for p in self.pieces])
         step = np.array([offset if n == dim else 0 for n in self.names])
         return IntegerSet(self.names, pieces, tuple([c + step for c in self.clouds]))
 
     def image(self, at: Mapping[str, Affine | Interval]) -> IntegerSet:
-        """The points whose coordinates are sums of those of a point here, or any of an interval; dims as in `at`.
+        """The image under a map: `at` gives each new coordinate as a function of the old ones, or as an interval (all
+        of it).
 
         >>> print(IntegerSet.box(Dims.of(A=(1, 3), B=(0, 4))).image({"I": variable("A").times(4).plus(variable("B"))}))
         I[4:12]
         """
-        if (moved := self._translated(at)) is not None:
-            return moved
+        if (translated := self._translated(at)) is not None:
+            return translated
         groups = _connected(at)
         pieces: list[Piece] = []
         for piece in self.pieces:
             factors = dict(zip(self.names, piece, strict=True))
             parts = [_image(factors, names, at) for names in groups]
-            for some in product(*parts):
-                by_name = {n: f for names, part in zip(groups, some, strict=True)
+            for products in product(*parts):
+                by_name = {n: f for names, part in zip(groups, products, strict=True)
                            for n, f in zip(names, part, strict=True)}  # fmt: skip
                 pieces.append(tuple([by_name[n] for n in at]))
         points = IntegerSet(tuple(at), _union((), pieces))
@@ -237,15 +242,15 @@ class IntegerSet:
             columns = dict(zip(self.names, cloud.T, strict=True))
             sums = [n for n, a in at.items() if isinstance(a, Affine)]
             rows = [np.broadcast_to(a.at(columns), len(cloud)) for a in at.values() if isinstance(a, Affine)]
-            some = IntegerSet.rows(sums, np.stack(rows, 1)) if sums else IntegerSet((), ((),))
+            products = IntegerSet.rows(sums, np.stack(rows, 1)) if sums else IntegerSet((), ((),))
             for n, a in at.items():
                 if isinstance(a, Interval):
-                    some = some.along(n, (a.start, a.stop))
-            points |= some.onto(tuple(at))
+                    products = products.along(n, (a.start, a.stop))
+            points |= products.onto(tuple(at))
         return points
 
     def _translated(self, at: Mapping[str, Affine | Interval]) -> IntegerSet | None:
-        """The image where it is the set itself elsewhere, under other names; None where it is another one."""
+        """The image if the map only renames and translates dims; None for other maps."""
         steps: list[tuple[int, int]] = []
         for a in at.values():
             match a:
@@ -256,39 +261,39 @@ class IntegerSet:
         if len({k for k, _ in steps}) < len(steps) or len(steps) < len(self.names):
             return None
         pieces = tuple([tuple([_moved(p[k], c) if c else p[k] for k, c in steps]) for p in self.pieces])
-        by = np.array([c for _, c in steps])
-        clouds = tuple([cloud[:, [k for k, _ in steps]] + by for cloud in self.clouds])
+        offset = np.array([c for _, c in steps])
+        clouds = tuple([cloud[:, [k for k, _ in steps]] + offset for cloud in self.clouds])
         return IntegerSet(tuple(at), pieces, clouds)
 
     def renamed(self, names: Mapping[str, str]) -> IntegerSet:
         return IntegerSet(tuple([names.get(n, n) for n in self.names]), self.pieces, self.clouds)
 
     def along(self, dim: str, factor: Factor) -> IntegerSet:
-        """Every point at all coordinates of a factor, along a dim that is new or replaced."""
-        rest = self.onto([n for n in self.names if n != dim])
+        """The product of the points with a factor along a dim, which is new or replaced."""
+        others = self.onto([n for n in self.names if n != dim])
         if _size(factor) == 0:
-            return IntegerSet((*rest.names, dim))
-        pieces = tuple([(*p, factor) for p in rest.pieces])
+            return IntegerSet((*others.names, dim))
+        pieces = tuple([(*p, factor) for p in others.pieces])
         clouds = [
             np.concatenate([np.repeat(c, _size(factor), 0), np.tile(coordinates(factor), len(c))[:, None]], 1)
-            for c in rest.clouds
+            for c in others.clouds
         ]
-        return IntegerSet((*rest.names, dim), pieces, tuple(clouds))
+        return IntegerSet((*others.names, dim), pieces, tuple(clouds))
 
     def at(self, dim: str, coordinate: int) -> IntegerSet:
-        """The points at a coordinate, without it."""
+        """The slice at one coordinate of a dim, which is dropped."""
         return self.within(Dims(((dim, Interval(coordinate, coordinate + 1)),))).onto(
             [n for n in self.names if n != dim]
         )
 
     def within(self, dims: Dims) -> IntegerSet:
-        """The points inside of intervals; dims that the points lack do not matter."""
+        """The points inside of a box; dims that the set does not have are ignored."""
         bounds = [dims.get(n) for n in self.names]
         pieces: list[Piece] = []
         for piece in self.pieces:
-            cut = tuple([f if i is None else _within(f, i) for f, i in zip(piece, bounds, strict=True)])
-            if all(_size(f) for f in cut):
-                pieces.append(cut)
+            clipped = tuple([f if i is None else _within(f, i) for f, i in zip(piece, bounds, strict=True)])
+            if all(_size(f) for f in clipped):
+                pieces.append(clipped)
         clouds = tuple([c[m] for c in self.clouds if (m := self._in_bounds(c, bounds)).any()])
         return IntegerSet(self.names, _union((), pieces) if len(pieces) < len(self.pieces) else tuple(pieces), clouds)
 
@@ -302,45 +307,46 @@ class IntegerSet:
         return IntegerSet(self.names, tuple(pieces), clouds)
 
     def _in_bounds(self, cloud: Array, bounds: Sequence[Interval | None]) -> Array:
+        """A mask of the rows of a cloud that lie within the bounds (None: unbounded)."""
         inside = np.ones(len(cloud), bool)
-        for k, interval in enumerate(bounds):
+        for axis, interval in enumerate(bounds):
             if interval is not None:
-                inside &= (cloud[:, k] >= interval.start) & (cloud[:, k] < interval.stop)
+                inside &= (cloud[:, axis] >= interval.start) & (cloud[:, axis] < interval.stop)
         return inside
 
     @property
     def hull(self) -> Dims:
-        """The smallest box that holds all points; of none it is empty along every dim."""
+        """The smallest box that contains all points; for no points it is empty along every dim."""
         if not self:
             return Dims(tuple((n, Interval(0, 0)) for n in self.names))
         items: list[tuple[str, Interval]] = []
-        for k, name in enumerate(self.names):
-            ends = [_ends(p[k]) for p in self.pieces] + [
-                (int(c[:, k].min()), int(c[:, k].max()) + 1) for c in self.clouds
+        for axis, name in enumerate(self.names):
+            ends = [_ends(p[axis]) for p in self.pieces] + [
+                (int(c[:, axis].min()), int(c[:, axis].max()) + 1) for c in self.clouds
             ]
             items.append((name, Interval(min(a for a, _ in ends), max(b for _, b in ends))))
         return Dims(tuple(items))
 
     @property
     def array(self) -> Array:
-        """All points, one per row, in ascending order."""
+        """All points as rows in ascending order."""
         clouds = list(self.clouds)
         for piece in self.pieces:
             axes = np.meshgrid(*[coordinates(f) for f in piece], indexing="ij")
             clouds.append(np.stack([a.ravel() for a in axes], 1) if axes else np.zeros((1, 0), int))
         if not clouds:
             return np.zeros((0, len(self.names)), int)
-        every = np.concatenate(clouds)
-        return every[:1] if not self.names else np.unique(every, axis=0)
+        rows = np.concatenate(clouds)
+        return rows[:1] if not self.names else np.unique(rows, axis=0)
 
     def mask(self, dims: Dims) -> Array:
-        """A mask of the points within a box; axes as in the box."""
-        here = self.onto(dims.names).within(dims)
+        """A boolean array over a box: True at the points of the set."""
+        inside = self.onto(dims.names).within(dims)
         mask = np.zeros(dims.shape, bool)
         starts = [i.start for _, i in dims.items]
-        for piece in here.pieces:
+        for piece in inside.pieces:
             mask[np.ix_(*[coordinates(f) - s for f, s in zip(piece, starts, strict=True)])] = True
-        for cloud in here.clouds:
+        for cloud in inside.clouds:
             mask[tuple((cloud - np.array(starts)).T)] = True
         return mask
 
@@ -357,11 +363,12 @@ class IntegerSet:
         return bool(self.within(Dims(tuple((n, Interval(c, c + 1)) for n, c in zip(self.names, point, strict=True)))))
 
     def __eq__(self, other: object) -> bool:
+        """True if both sets have the same dims, in any order, and the same points."""
         if not isinstance(other, IntegerSet) or set(self.names) != set(other.names):
             return NotImplemented if not isinstance(other, IntegerSet) else False
         other = other.onto(self.names)
-        plain = len(self.pieces) == len(other.pieces) and not self.clouds and not other.clouds
-        if plain and all(all(map(_equal, a, b)) for a, b in zip(self.pieces, other.pieces, strict=True)):
+        has_pieces_alone = len(self.pieces) == len(other.pieces) and not self.clouds and not other.clouds
+        if has_pieces_alone and all(all(map(_equal, a, b)) for a, b in zip(self.pieces, other.pieces, strict=True)):
             return True
         return self.hull == other.hull and bool((self.mask(self.hull) == other.mask(self.hull)).all())
 
@@ -372,7 +379,9 @@ class IntegerSet:
         return not self.clouds and all(isinstance(f, tuple) for p in self.pieces for f in p)
 
     def fills(self, dims: Dims) -> bool:
-        """True if the points are sure to be all of a box; of more than a few pieces nobody asks."""
+        """True if the points contain a whole box; False also if that is too costly to find out (clouds, many
+        pieces).
+        """
         if len(self.pieces) > MAX_PIECES or not self._has_boxes_alone:
             return False
         rest = IntegerSet.box(dims).onto(self.names)
@@ -386,6 +395,7 @@ class IntegerSet:
         return len(self) == self.hull.size
 
     def __str__(self) -> str:
+        """The set in words: a box, up to three boxes, or the number of points and their hull."""
         if not self:
             return "nothing"
         if not self.names:
@@ -424,18 +434,21 @@ def _ends(f: Factor) -> tuple[int, int]:
 
 
 def _connected(at: Mapping[str, Affine | Interval]) -> list[tuple[str, ...]]:
-    """The names whose sums have variables in common, together."""
+    """Groups the coordinates of a map whose functions share variables; each group is enumerated together."""
     groups: list[tuple[frozenset[str], tuple[str, ...]]] = []
     for name, a in at.items():
         used = a.names if isinstance(a, Affine) else frozenset[str]()
-        meeting = [g for g in groups if not g[0].isdisjoint(used)]
-        groups = [g for g in groups if g not in meeting]
-        groups.append((used.union(*(u for u, _ in meeting)), (*(n for _, ns in meeting for n in ns), name)))
+        connected = [g for g in groups if not g[0].isdisjoint(used)]
+        groups = [g for g in groups if g not in connected]
+        groups.append((used.union(*(u for u, _ in connected)), (*(n for _, ns in connected for n in ns), name)))
     return [names for _, names in groups]
 
 
 def _image(factors: Mapping[str, Factor], names: Sequence[str], at: Mapping[str, Affine | Interval]) -> Sequence[Piece]:
-    """The coordinates along names whose sums have variables in common, as products."""
+    """The products that a group of coordinates takes for one piece of the set, whose `factors` are by dim.
+
+    Intervals and single translated dims need no enumeration.
+    """
     if len(names) == 1:
         match at[names[0]]:
             case Interval(start, stop):
@@ -454,20 +467,22 @@ def _image(factors: Mapping[str, Factor], names: Sequence[str], at: Mapping[str,
 
 
 def _products(rows: Array) -> list[Piece]:
-    """Points as products, those together that have the same coordinates after the first."""
+    """Explicit points as a union of products: rows with the same coordinates after the first are joined."""
     if not len(rows):
         return []
     if rows.shape[1] == 1:
         return [(factor_of(rows[:, 0]),)]
-    rest: dict[bytes, tuple[list[int], list[Piece]]] = {}
+    by_suffix: dict[bytes, tuple[list[int], list[Piece]]] = {}
     rows = np.unique(rows, axis=0)
     firsts, starts = np.unique(rows[:, 0], return_index=True)
-    for first, others in zip(firsts.tolist(), np.split(rows[:, 1:], starts[1:]), strict=True):
-        key = others.tobytes()
-        if key not in rest:
-            rest[key] = [], _products(others)
-        rest[key][0].append(first)
-    return [(factor_of(np.array(some)), *piece) for some, pieces in rest.values() for piece in pieces]
+    for first, suffixes in zip(firsts.tolist(), np.split(rows[:, 1:], starts[1:]), strict=True):
+        key = suffixes.tobytes()
+        if key not in by_suffix:
+            by_suffix[key] = [], _products(suffixes)
+        by_suffix[key][0].append(first)
+    return [
+        (factor_of(np.array(firsts_alike)), *piece) for firsts_alike, pieces in by_suffix.values() for piece in pieces
+    ]
 
 
 def _moved(f: Factor, offset: int) -> Factor:
@@ -475,27 +490,28 @@ def _moved(f: Factor, offset: int) -> Factor:
 
 
 def _within(f: Factor, i: Interval) -> Factor:
+    """A factor cut to an interval; (0, 0) if nothing remains."""
     if isinstance(f, tuple):
         return max(f[0], i.start), min(f[1], i.stop)
-    kept = f[(f >= i.start) & (f < i.stop)]
-    return factor_of(kept) if len(kept) else (0, 0)
+    inside = f[(f >= i.start) & (f < i.stop)]
+    return factor_of(inside) if len(inside) else (0, 0)
 
 
 def _outside(piece: Piece, bounds: Sequence[Interval | None]) -> list[Piece]:
-    """A product without a box, as disjoint products."""
+    """The points of a product outside of a box, as disjoint products."""
     if any(i is not None and not _size(_within(f, i)) for f, i in zip(piece, bounds, strict=True)):
         return [piece]
-    parts: list[Piece] = []
-    for k, interval in enumerate(bounds):
+    remaining: list[Piece] = []
+    for axis, interval in enumerate(bounds):
         if interval is None:
             continue
-        first, last = _ends(piece[k])
+        first, last = _ends(piece[axis])
         for side in (Interval(first, interval.start), Interval(interval.stop, last)):
-            rest = _within(piece[k], side)
-            if side and _size(rest):
-                parts.append((*piece[:k], rest, *piece[k + 1 :]))
-        piece = (*piece[:k], _within(piece[k], interval), *piece[k + 1 :])
-    return parts
+            outside_factor = _within(piece[axis], side)
+            if side and _size(outside_factor):
+                remaining.append((*piece[:axis], outside_factor, *piece[axis + 1 :]))
+        piece = (*piece[:axis], _within(piece[axis], interval), *piece[axis + 1 :])
+    return remaining
 
 
 def _equal(a: Factor, b: Factor) -> bool:
@@ -505,114 +521,116 @@ def _equal(a: Factor, b: Factor) -> bool:
 
 
 def _holds(a: Factor, b: Factor) -> bool:
+    """True if factor a contains factor b."""
     if isinstance(a, tuple):
         first, last = _ends(b)
         return a[0] <= first and last <= a[1]
     return bool(np.isin(coordinates(b), a).all())
 
 
-def _union(pieces: Sequence[Piece], more: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Products, with those joined that are one product together."""
+def _union(pieces: Sequence[Piece], new_pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+    """The union of products, joining pairs that are one product together."""
     united = list(pieces)
-    for new in more:
-        k = 0
-        while k < len(united):
-            joined = _joined(united[k], new)
+    for piece in new_pieces:
+        position = 0
+        while position < len(united):
+            joined = _joined(united[position], piece)
             if joined is None:
-                k += 1
-            elif joined is united[k]:
+                position += 1
+            elif joined is united[position]:
                 break
             else:
-                del united[k]
-                new, k = joined, 0
+                del united[position]
+                piece, position = joined, 0
         else:
-            united.append(new)
+            united.append(piece)
     return tuple(united)
 
 
 def _joined(a: Piece, b: Piece) -> Piece | None:
-    """Two products as one; the first where it holds the second; None where they are none."""
-    differing = [k for k in range(len(a)) if not _equal(a[k], b[k])]
+    """One product for two, if they differ along one axis and touch there, or one contains the other; else None."""
+    differing = [axis for axis in range(len(a)) if not _equal(a[axis], b[axis])]
     if not differing:
         return a
     if len(differing) == 1:
-        (k,) = differing
-        x, y = a[k], b[k]
+        (axis,) = differing
+        x, y = a[axis], b[axis]
         if _holds(x, y):
             return a
         if not isinstance(x, tuple) or not isinstance(y, tuple):
-            return (*a[:k], factor_of(np.union1d(coordinates(x), coordinates(y))), *a[k + 1 :])
+            return (*a[:axis], factor_of(np.union1d(coordinates(x), coordinates(y))), *a[axis + 1 :])
         if x[0] <= y[1] and y[0] <= x[1]:
-            return (*a[:k], intervals.hull(x, y), *a[k + 1 :])
+            return (*a[:axis], intervals.hull(x, y), *a[axis + 1 :])
         return None
-    if all(_holds(a[k], b[k]) for k in differing):
+    if all(_holds(a[axis], b[axis]) for axis in differing):
         return a
-    return b if all(_holds(b[k], a[k]) for k in differing) else None
+    return b if all(_holds(b[axis], a[axis]) for axis in differing) else None
 
 
 # Sets and maps of isl. Sums are given by the names of dims, and of parameters, which no dim has.
 
 
 def isl_set(params: Sequence[str], dims: Sequence[str], conditions: Iterable[tuple[Affine, bool]] = ()) -> Any:
-    """The points of dims for which sums are not negative, or, where that is true, 0.
+    """The isl set of points over `dims` that satisfy all conditions: (sum, False) for sum ≥ 0, (sum, True) for sum = 0.
 
     >>> print(isl_set(["n"], ["k"], [(variable("n").minus(quotient(variable("k"), 2, {})), False)]))
     [n] -> { [k] : k <= 1 + 2n }
     """
-    i = isl()
-    space = i.Space.create_from_names(i.DEFAULT_CONTEXT, set=list(dims), params=list(params))
-    domain, points = i.LocalSpace.from_space(space), i.Set.universe(space)
-    for a, zero in conditions:
+    islpy = isl()
+    space = islpy.Space.create_from_names(islpy.DEFAULT_CONTEXT, set=list(dims), params=list(params))
+    domain, points = islpy.LocalSpace.from_space(space), islpy.Set.universe(space)
+    for a, is_equality in conditions:
         value = _isl_sum(a, domain)
-        part = value.zero_basic_set() if zero else value.ge_basic_set(i.Aff.zero_on_domain(domain))
-        points = points.intersect(part)
+        half_space = value.zero_basic_set() if is_equality else value.ge_basic_set(islpy.Aff.zero_on_domain(domain))
+        points = points.intersect(half_space)
     return points
 
 
 def isl_map(domain: Any, sums: Iterable[Affine]) -> Any:
-    """The map from the points of a set to the values of sums.
+    """The isl map from a set's points to the values of the sums.
 
     >>> print(isl_map(isl_set([], ["k"]), [variable("k").times(2), variable("k")]))
     { [k] -> [2k, k] }
     """
-    i = isl()
-    images, space = i.Map.from_domain(domain), i.LocalSpace.from_space(domain.get_space())
+    islpy = isl()
+    images, space = islpy.Map.from_domain(domain), islpy.LocalSpace.from_space(domain.get_space())
     for a in sums:
-        images = images.flat_range_product(i.Map.from_aff(_isl_sum(a, space)))
+        images = images.flat_range_product(islpy.Map.from_aff(_isl_sum(a, space)))
     return images
 
 
 def _isl_sum(a: Affine, domain: Any) -> Any:
+    """The isl quasi-affine function for a sum over the names of dims and parameters of `domain`."""
     i = isl()
     total = i.Aff.zero_on_domain(domain).set_constant_val(i.Val(a.constant))
     for atom, c in a.terms:
         if isinstance(atom, Quotient):
-            part = _isl_sum(atom.inner, domain).scale_down_val(i.Val(atom.by)).floor()
+            atom_value = _isl_sum(atom.inner, domain).scale_down_val(i.Val(atom.by)).floor()
         else:
             places = ((kind, domain.find_dim_by_name(kind, atom)) for kind in (i.dim_type.set, i.dim_type.param))
-            part = i.Aff.var_on_domain(domain, *next((kind, k) for kind, k in places if k >= 0))
-        total = total.add(part.scale_val(i.Val(c)))
+            atom_value = i.Aff.var_on_domain(domain, *next((kind, k) for kind, k in places if k >= 0))
+        total = total.add(atom_value.scale_val(i.Val(c)))
     return total
 
 
 def affine_from_isl(value: Any, dims: Sequence[str]) -> Affine:
-    """A quasi-affine function of isl as a sum, its dims by the names given, parameters by their own.
+    """A quasi-affine function of isl as an `Affine`; `dims` names its inputs, parameters keep their names.
 
     >>> found = isl_map(isl_set([], ["k"]), [quotient(variable("k"), 4, {}).times(3)]).as_pw_multi_aff()
     >>> print(affine_from_isl(found.get_at(0).as_aff(), ["i"]))
     (i // 4)*3
     """
-    kind, by = isl().dim_type, value.get_denominator_val()
-    total = number(value.get_constant_val().mul(by).to_python())
+    kind, denominator = isl().dim_type, value.get_denominator_val()
+    total = number(value.get_constant_val().mul(denominator).to_python())
     for k in range(value.dim(kind.param)):
-        c = value.get_coefficient_val(kind.param, k).mul(by).to_python()
+        c = value.get_coefficient_val(kind.param, k).mul(denominator).to_python()
         total = total.plus(variable(value.get_dim_name(kind.param, k)).times(c))
     for k, name in enumerate(dims):
-        total = total.plus(variable(name).times(value.get_coefficient_val(kind.in_, k).mul(by).to_python()))
+        total = total.plus(variable(name).times(value.get_coefficient_val(kind.in_, k).mul(denominator).to_python()))
     for k in range(value.dim(kind.div)):
-        if c := value.get_coefficient_val(kind.div, k).mul(by).to_python():
+        if c := value.get_coefficient_val(kind.div, k).mul(denominator).to_python():
             total = total.plus(affine_from_isl(value.get_div(k), dims).times(c))
-    return quotient(total, by.to_python(), {})
+    return quotient(total, denominator.to_python(), {})
 
 
 def conditions_of(basic: Any, dims: Sequence[str]) -> Iterator[tuple[Affine, bool]]:

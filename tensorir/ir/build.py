@@ -187,6 +187,7 @@ def with_unique_names(expressions: Sequence[Expr], declared: Set[str]) -> tuple[
     owner_of: dict[str, Lambda] = {}
 
     def uniquify(e: Expr) -> Expr | None:
+        """The function with repeated parameter names replaced; None for other nodes. Records the owner of each name."""
         if not isinstance(e, Lambda):
             return None
         repeated = [p.name for p in e.params if p.name in declared or owner_of.get(p.name, e) is not e]

@@ -121,6 +121,7 @@ class Builtin:
     """The static parameters of the same call for other points of its result, where they name such."""
 
     def __post_init__(self) -> None:
+        """Defaults the access map of elementwise builtins, and checks that others say which points they read."""
         if self.elementwise and self.reads is None:
             object.__setattr__(self, "reads", access.same_point)
         if self.reads is None and not self.defined and self.control is None:
@@ -172,6 +173,7 @@ def _math(name: str, doc: str, arity: int = 1, *glyphs: str, **facts: Any) -> Bu
 
 
 def _comparison(name: str, doc: str, *glyphs: str, symmetric: bool = False) -> Builtin:
+    """A row for a comparison; `symmetric` ones (= and ≠) accept all element types, others numbers."""
     rule = rules.equality if symmetric else rules.comparison
     return _elementwise(
         name, doc, rule, 2, *glyphs, precedence=COMPARE, commutative=symmetric, slope="zero", dimensionless=True

@@ -172,6 +172,7 @@ class Lambda(Node):
     key: int = field(init=False)
 
     def __post_init__(self) -> None:
+        """Derives the type; raises T14 for a function as result, N02 for repeated parameter names."""
         kinds = [r.type for r in self.results if isinstance(r.type, TensorType)]
         if len(kinds) != len(self.results):
             raise refuse("T14", "a function cannot return a function.", "apply it in the body: f(x).")
@@ -256,6 +257,7 @@ class Call(Node):
     _definition: Lambda | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        """Converts `static` to the builtin's record, and derives the type by its typing rule, which may raise."""
         row = TABLE[self.op]
         if type(self.static) is not row.static:
             object.__setattr__(self, "static", row.static_of(self.static))
@@ -360,6 +362,7 @@ class Fencil(CacheOwner, Displayed):
         check_fencil(self)
 
     def __eq__(self, other: object) -> bool:
+        """True for equal programs; the order of dims in parameters counts, since it is the order of an array's axes."""
         # axes count: the order of a parameter's dims is the order of an array's axes
         if not isinstance(other, Fencil):
             return NotImplemented

@@ -33,7 +33,7 @@ NEIGHBOUR = "_NB_"
 
 
 def neighbour_counter(dim: str) -> int | None:
-    """The counter of a neighbour dim created by a partial shift (`_NB_2`), None for other dims.
+    """The counter of a neighbour dim created by a partial shift ("_NB_2"), None for other dims.
 
     >>> neighbour_counter("_NB_2"), neighbour_counter("_NB_Edge"), neighbour_counter("I")
     (2, None, None)

@@ -423,6 +423,7 @@ def shift_init(static: Static, args: Operands) -> TensorType:
 
 
 def unstructured_shift(static: Static, args: Operands) -> TensorType:
+    """The type of a read at one neighbour slot of a table; raises T13 for a slot that the table does not have."""
     (slot,) = static
     result, _, interval = _neighbours(args)
     _check_slot(slot, interval, "the table")

@@ -313,6 +313,7 @@ def _check_indices(x: TensorType, dims: Sequence[str], indices: Sequence[TensorT
 
 
 def gather(static: Static, args: Operands) -> TensorType:
+    """The type of reads at indices: the dims of the indices and the remaining dims of x."""
     dims, mode = static
     x, *indices = tensors_of(args)
     _check_indices(x, dims, indices, mode, 1)

@@ -33,6 +33,7 @@ def check_fencil(fencil: Fencil) -> None:
 
 
 def _repeated_binders(fencil: Fencil) -> Iterator[Diagnostic]:
+    """N02 for each variable whose name another one in the fencil has."""
     owners: dict[str, Var] = {}
     for variable in binders(fencil):
         if owners.setdefault(variable.name, variable) is not variable:

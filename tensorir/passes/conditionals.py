@@ -187,6 +187,7 @@ def _known(condition: Expr, truth: bool) -> Iterator[tuple[Expr, bool]]:
     """A condition with a truth value, and all conditions that follow: `a and b` true gives a and b true, and so on."""
 
     def consequences(fact: tuple[Expr, bool]) -> list[tuple[Expr, bool]]:
+        """The facts that follow directly from a fact, (condition, truth value)."""
         match fact:
             case Call("not", (x,)), holds:
                 return [(x, not holds)]
@@ -476,6 +477,7 @@ class _Flattening:
         return self.known[key]
 
     def _call(self, op: str, *args: Expr) -> Expr:
+        """A call of a builtin, cached by its operands."""
         key = (op, *map(id, args))
         if key not in self.known:
             self.known[key] = call(op, *args)

@@ -315,6 +315,7 @@ class FuseIntoScans(Pass):
         fused: dict[int, Expr] = {}
 
         def fused_node(node: Expr, new_node: Expr) -> Expr:
+            """A scan with more components, a result as a member of it, or the node unchanged."""
             if id(node) in results:
                 use, position = results[id(node)]
                 return call("tuple_get", fused[id(use.scan)], static=(use.components + position,))
@@ -332,6 +333,7 @@ class FuseIntoScans(Pass):
         return (Threshold("saved", 0, "bytes of states that are not stored, more than", "docs/lowering.md, Scans"),)
 
     def decided(self, before: Fencil, after: Fencil) -> tuple[Decision, ...]:
+        """A decision for each scan whose results could be computed in its step."""
         roots, places = values(before.closures), Places(before)
         (limit,) = self.thresholds()
         return tuple(

@@ -255,6 +255,7 @@ class UnrollLoops(Pass):
         unrolled: dict[tuple[int, ...], tuple[Expr, ...]] = {}
 
         def unrolled_result(_: Expr, loop: Expr) -> Expr:
+            """The result of an unrolled loop in place of its call; other nodes are unchanged."""
             if not (isinstance(loop, Call) and loop.op == "loop" and self._is_short(loop)):
                 return loop
             key = (loop.static.limit, *map(id, loop.args))

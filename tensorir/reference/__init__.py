@@ -28,28 +28,28 @@ __all__ = ["ABSENT", "Interpreter", "Outside", "backend", "run", "trace"]
 
 
 def run(program: Any, /, **arguments: Any) -> dict[str, Any]:
-    """The outputs of a program, by name: arguments are checked, and results come back, as in every call.
+    """Interprets a program: its outputs by name. Arguments are checked and results returned as in every call.
 
     Arrays of an accelerator come back as NumPy arrays.
     """
-    ready = prepare_call(program, arguments, lambda array: True)
-    refuse_absent_outputs(ready.fencil, ready.holes, frozenset())
-    interpreter = Interpreter(ready.fencil, ready.arrays)
-    for closure in ready.fencil.closures:
+    prepared = prepare_call(program, arguments, lambda array: True)
+    refuse_absent_outputs(prepared.fencil, prepared.holes, frozenset())
+    interpreter = Interpreter(prepared.fencil, prepared.arrays)
+    for closure in prepared.fencil.closures:
         interpreter.store(closure)
-    return ready.finish({p.name: tuple(interpreter.arrays[p.name]) for p in ready.fencil.results})
+    return prepared.finish({p.name: tuple(interpreter.arrays[p.name]) for p in prepared.fencil.results})
 
 
 def trace(program: Any, /, *, both: bool = False, **arguments: Any) -> dict[str, set[tuple[int, ...]]]:
-    """The points of the arguments that are read: by parameter, coordinates in the order of its dims.
+    """The points of each argument that a run reads, as tuples of coordinates in the order of its dims.
 
-    With `both`, `if` reads what both of its branches do. Elements that a closure wrote before are not counted.
+    With `both`, `if` evaluates both branches. Elements that an earlier closure wrote are not counted.
     """
-    ready = prepare_call(program, arguments, lambda array: True)
-    interpreter = Interpreter(ready.fencil, ready.arrays, both)
-    for closure in ready.fencil.closures:
+    prepared = prepare_call(program, arguments, lambda array: True)
+    interpreter = Interpreter(prepared.fencil, prepared.arrays, both)
+    for closure in prepared.fencil.closures:
         interpreter.store(closure)
-    return {p.name: interpreter.run.reads.get(p.name, set()) for p in ready.fencil.params}
+    return {p.name: interpreter.run.reads.get(p.name, set()) for p in prepared.fencil.params}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ from tensorir.reference.tensors import Answer, Point, Run, Scope, Tensor, Value,
 
 
 class Interpreter:
-    """A fencil and what its parameters hold: expressions can be asked at points, closures stored.
+    """Interprets a fencil on arrays: evaluates expressions at points, and stores closures.
 
-    Parameters that are not passed hold zeros, which are read by nobody before they are written.
+    Parameters that are not passed hold zeros; well-formed programs write them before they read them.
     """
 
     def __init__(self, fencil: Fencil, arrays: Mapping[str, tuple[Any, ...]], both: bool = False) -> None:
+        """Copies the arrays that the program writes; `both` makes `if` evaluate both branches."""
         self.fencil = fencil
         self.run: Run = Run(RULES, both)
         written = {p.name for p in fencil.outputs}
@@ -28,8 +29,8 @@ class Interpreter:
         self.stored: dict[str, set[tuple[int, ...]]] = {name: set() for name in written}
         for p in fencil.params:
             if p.name in arrays:
-                passed = [np.asarray(a) for a in arrays[p.name]]
-                self.arrays[p.name] = [np.array(a) for a in passed] if p.name in written else passed
+                given = [np.asarray(a) for a in arrays[p.name]]
+                self.arrays[p.name] = [np.array(a) for a in given] if p.name in written else given
             else:
                 self.arrays[p.name] = [np.zeros(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves]
 
@@ -46,7 +47,7 @@ class Interpreter:
             return ask(self.scope().tensor(node), point)
 
     def store(self, closure: Closure) -> None:
-        """Put the value of a closure into its output; everything is computed before anything is written."""
+        """Evaluates a closure at all its points, and then writes the values into the output."""
         output, dims = closure.output, closure.target.dims
         with np.errstate(all="ignore"):
             value = self.scope().tensor(closure.value)
@@ -73,9 +74,10 @@ class _Stored(Tensor):
         self.interpreter, self.param = interpreter, param
 
     def answer(self, point: Point) -> Answer:
+        """The current element of the array; a read of an element that no closure wrote is recorded in `run.reads`."""
         name, index = self.param.name, _index(self.param, point)
-        where = tuple([point[n] for n in self.names])
-        if where not in self.interpreter.stored.get(name, ()):
-            self.interpreter.run.reads.setdefault(name, set()).add(where)
+        coordinates = tuple([point[n] for n in self.names])
+        if coordinates not in self.interpreter.stored.get(name, ()):
+            self.interpreter.run.reads.setdefault(name, set()).add(coordinates)
         return nested(self.param.type.element, [array[index] for array in self.interpreter.arrays[name]])
         yield

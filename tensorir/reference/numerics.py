@@ -23,20 +23,22 @@ Integers = Any
 
 
 def quotient(x: Integers, y: Integers, rounding: str = "zero", by_zero: int = 0) -> Integers:
-    """x / y rounded to "zero", "down" or "up"; the least number by -1 wraps."""
-    zero = y == 0
-    if np.any(zero):
-        return np.where(zero, np.asarray(by_zero).astype(x.dtype), quotient(x, _divisor(y, zero), rounding))[()]
+    """Integer division with a rounding mode ("zero", "down", "up"), and `by_zero` for a zero divisor; the minimum by -1
+    wraps.
+    """
+    is_zero = y == 0
+    if np.any(is_zero):
+        return np.where(is_zero, np.asarray(by_zero).astype(x.dtype), quotient(x, _divisor(y, is_zero), rounding))[()]
     down = x // y
     if rounding == "down":
         return down
-    rest = x - down * y
-    up = (rest != 0) & ((rounding == "up") | ((x < 0) != (y < 0)))
-    return down + up.astype(down.dtype)
+    remaining = x - down * y
+    rounds_up = (remaining != 0) & ((rounding == "up") | ((x < 0) != (y < 0)))
+    return down + rounds_up.astype(down.dtype)
 
 
 def remainder(x: Integers, y: Integers, rounding: str = "zero", keeps: bool = False) -> Integers:
-    """x less y times their quotient; by zero it is 0, or x where that `keeps` it."""
+    """The remainder of `quotient` with a rounding mode; for a zero divisor 0, or x if it `keeps`."""
     zero = y == 0
     if np.any(zero):
         return np.where(zero, x if keeps else np.zeros_like(x), remainder(x, _divisor(y, zero), rounding))[()]
@@ -48,13 +50,13 @@ def _divisor(y: Integers, zero: Any) -> Integers:
 
 
 def shifted(x: Integers, by: Integers, bits: int, left: bool, beyond: Any) -> Integers:
-    """x shifted by so many places; `beyond` where these are negative, or as many as it has bits, or more."""
+    """A bit shift of x by `by` places; `beyond` if these are negative or at least the width."""
     function = np.left_shift if left else np.right_shift
-    fits = (by >= 0) & (by < bits)
-    if np.all(fits):
+    in_range = (by >= 0) & (by < bits)
+    if np.all(in_range):
         return function(x, by)
-    moved = function(x, np.where(fits, by, 0).astype(by.dtype)[()])
-    return np.where(fits, moved, np.asarray(beyond).astype(moved.dtype))[()]
+    result = function(x, np.where(in_range, by, 0).astype(by.dtype)[()])
+    return np.where(in_range, result, np.asarray(beyond).astype(result.dtype))[()]
 
 
 def unsigned(x: Integers) -> Integers:

@@ -43,7 +43,7 @@ from tensorir.runtime.print_formatting import said
 
 
 class Fold:
-    """A recurrence along a dim: what is folded, in which order, from where."""
+    """The states of a recurrence along a dim, created lazily; shared by all points of the result."""
 
     function: Function
     scope: Scope
@@ -51,46 +51,53 @@ class Fold:
     skips: bool
 
     def __init__(self, node: Call, scope: Scope, order: Sequence[int], skips: bool) -> None:
-        f, init, *args = node.args
-        assert isinstance(f, Function)
-        self.function, self.scope, self.order, self.skips = f, scope, order, skips
+        """`order` are the coordinates in the order of the fold; with `skips`, levels with an absent argument are passed
+        over.
+        """
+        function, init, *args = node.args
+        assert isinstance(function, Function)
+        self.function, self.scope, self.order, self.skips = function, scope, order, skips
         self.dim: str = node.static.dim
-        self.place: TensorType = f.type.params[0]
-        self.places: tuple[TensorType, ...] = f.type.params[1:]
+        self.place: TensorType = function.type.params[0]
+        self.places: tuple[TensorType, ...] = function.type.params[1:]
         self.args: list[Tensor] = [scope.tensor(a) for a in args]
         self.having: list[bool] = [self.dim in type_of(a).dims for a in args]
         self.states: list[Tensor] = [Within(scope.tensor(init), self.place.dims)]
 
-    def state(self, count: int) -> Tensor:
-        """The state after so many steps."""
-        while len(self.states) <= count:
+    def state(self, steps: int) -> Tensor:
+        """The state after a number of steps."""
+        while len(self.states) <= steps:
             self.states.append(_State(self, len(self.states)))
-        return self.states[count]
+        return self.states[steps]
 
     def arguments(self, coordinate: int) -> list[Tensor]:
         """The arguments of the function at one coordinate, besides the state."""
         return [Slice(a, self.dim, coordinate) if has else a for a, has in zip(self.args, self.having, strict=True)]
 
-    def absent_at(self, args: Sequence[Tensor], having: bool, point: Point) -> Generator[Question, Value, bool]:
-        """True if a leaf of an argument that has the dim (or of one that lacks it) is absent at a point."""
-        for arg, place, has in zip(args, self.places, self.having, strict=True):
-            if has is having:
-                for where in _seen(place, arg.names, self.place.dims, point):
+    def absent_at(self, args: Sequence[Tensor], has_dim: bool, point: Point) -> Generator[Question, Value, bool]:
+        """True if an argument with the folded dim (`has_dim`), or without it, is absent for an element of the state."""
+        for arg, param_type, arg_has_dim in zip(args, self.places, self.having, strict=True):
+            if arg_has_dim is has_dim:
+                for where in _seen(param_type, arg.names, self.place.dims, point):
                     if any_absent((yield arg, where)):
                         return True
         return False
 
 
-def _seen(place: TensorType, names: Sequence[str], state: Dims, point: Point) -> list[Point]:
-    """The points at which a parameter belongs to one element of the state: along dims that the state lacks, all."""
-    if any(n in names and n in state and point[n] not in i for n, i in place.dims.items):
+def _seen(param_type: TensorType, names: Sequence[str], state: Dims, point: Point) -> list[Point]:
+    """The points of an argument that belong to one element of the state: all along dims that the state does not
+    have.
+    """
+    if any(n in names and n in state and point[n] not in i for n, i in param_type.dims.items):
         return []
-    apart = Dims(tuple((n, i) for n, i in place.dims.items if n in names and n not in state))
-    return [{**point, **extra} for extra in points(apart)]
+    other_dims = Dims(tuple((n, i) for n, i in param_type.dims.items if n in names and n not in state))
+    return [{**point, **extra} for extra in points(other_dims)]
 
 
 class _State(Tensor):
-    """The state of a fold after some steps."""
+    """The state of a fold after `count` steps: the function of the state before, or that state where the level is
+    skipped.
+    """
 
     __slots__ = ("before", "fold", "levels", "new")
 
@@ -108,7 +115,9 @@ class _State(Tensor):
 
 
 def reduce(node: Call, scope: Scope, point: Point) -> Answer:
-    """Slots are skipped where they are absent; an argument without the dim is needed in all of them."""
+    """A fold: levels where an argument with the dim is absent are skipped; absent arguments without it make it
+    absent.
+    """
     (dim,) = node.static
     interval = next(type_of(a).dims[dim] for a in node.args[2:] if dim in type_of(a).dims)
     check_inside(node.type.dims, point)
@@ -124,7 +133,7 @@ def interval_order(interval: Interval, forward: bool = True) -> list[int]:
 
 
 def scan(node: Call, scope: Scope, point: Point) -> Answer:
-    """The state after the level; a level that is absent makes the states from there on absent."""
+    """The state after the point's level; an absent level makes the states from there on absent."""
     forward, dim = node.static
     column = bcast([Dims(((dim, t.dims[dim]),)) for a in node.args[2:] if dim in (t := type_of(a)).dims])[dim]
     check_inside(Dims(((dim, column),)), point)
@@ -133,7 +142,7 @@ def scan(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 class Rounds:
-    """The carried tensors of a loop, round by round."""
+    """The carries of a loop, advanced round by round and shared by all points of its results."""
 
     def __init__(self, node: Call, scope: Scope) -> None:
         self.scope = scope
@@ -149,19 +158,21 @@ class Rounds:
         """Whether a condition was absent: then it is not known how often the loop runs."""
 
     def run(self) -> Generator[Question, Value, None]:
+        """Runs the loop to its end, or until its condition is absent (`lost`); a second call does nothing."""
         while not self.done and (self.limit is None or self.round < self.limit):
             args = [Constant(np.int32(self.round)), *self.carried]
-            going = yield applied(self.scope, self.condition, args), {}
-            if going is ABSENT or not going:
-                self.lost, self.done = going is ABSENT, True
+            continues = yield applied(self.scope, self.condition, args), {}
+            if continues is ABSENT or not continues:
+                self.lost, self.done = continues is ABSENT, True
                 return
-            new = applied_each(self.scope, self.step, args)
-            self.carried = [Within(tensor, dims) for tensor, dims in zip(new, self.places, strict=True)]
+            results = applied_each(self.scope, self.step, args)
+            self.carried = [Within(tensor, dims) for tensor, dims in zip(results, self.places, strict=True)]
             self.round += 1
         self.done = True
 
 
 def loop(node: Call, scope: Scope, point: Point) -> Answer:
+    """One carry after the loop, absent if a condition was."""
     rounds: Rounds = scope.once(node, lambda: Rounds(node, scope))
     yield from rounds.run()
     check_inside(node.type.dims, point)
@@ -171,22 +182,22 @@ def loop(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def cond(node: Call, scope: Scope, point: Point) -> Answer:
-    """The result of the function that is taken, of all results of the two by one condition."""
-    first, second = (f for f in node.args if isinstance(f, Function))
+    """The result of the branch that the condition takes; both are evaluated if the run observes `both`."""
+    then_function, else_function = (f for f in node.args if isinstance(f, Function))
     condition, *operands = [scope.tensor(a) for a in node.args[2:]]
     branches: list[list[Tensor]] = scope.once(
-        first, lambda: [applied_each(scope, f, operands) for f in (first, second)]
+        then_function, lambda: [applied_each(scope, f, operands) for f in (then_function, else_function)]
     )
-    chosen = yield condition, {}
+    condition_value = yield condition, {}
     check_inside(node.type.dims, point)
     index: int = node.static.result
     results = [branch[index] for branch in branches]
     if scope.run.both:
         for result in results:
             yield result, point
-    if chosen is ABSENT:
+    if condition_value is ABSENT:
         return absent(node.type.element)
-    return (yield results[0 if chosen else 1], point)
+    return (yield results[0 if condition_value else 1], point)
 
 
 def blocked(node: Call, scope: Scope, point: Point) -> Answer:
@@ -208,14 +219,15 @@ FOLDS: dict[str, Rule] = {"blocked": blocked, "reduce": reduce, "scan": scan, "l
 
 
 def select(node: Call, scope: Scope, point: Point) -> Answer:
-    condition, first, second = [scope.tensor(a) for a in node.args]
-    chosen = yield condition, point
+    """`if` at a point: the selected operand alone is evaluated, both if the run observes `both`."""
+    condition, then_value, else_value = [scope.tensor(a) for a in node.args]
+    condition_value = yield condition, point
     if scope.run.both:
-        yield first, point
-        yield second, point
-    if chosen is ABSENT:
+        yield then_value, point
+        yield else_value, point
+    if condition_value is ABSENT:
         return absent(node.type.element)
-    return (yield (first if chosen else second), point)
+    return (yield (then_value if condition_value else else_value), point)
 
 
 def cast_(node: Call, scope: Scope, point: Point) -> Answer:
@@ -262,11 +274,11 @@ def unstructured_shift(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def _neighbour(node: Call, scope: Scope, point: Point, slot: int) -> Answer:
-    """The operand at the coordinate that the table holds, absent where it is -1."""
+    """The operand at the coordinate in a slot of the table; absent for -1, R01 for a coordinate out of range."""
     table, x = node.args
-    tag, source = neighbour_source(type_of(table))
+    slots_dim, source = neighbour_source(type_of(table))
     check_inside(type_of(x).dims.without(source), point)
-    entry = yield scope.tensor(table), {**point, tag: slot}
+    entry = yield scope.tensor(table), {**point, slots_dim: slot}
     if entry is ABSENT or int(entry) == -1:
         return absent(node.type.element)
     interval = type_of(x).dims[source]
@@ -353,6 +365,7 @@ def merge_dims(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def gather(node: Call, scope: Scope, point: Point) -> Answer:
+    """The operand at computed indices, by the mode for indices out of range; absent if an index is."""
     dims, mode = node.static
     x, *indices = node.args
     coordinates: list[int] = []
@@ -361,28 +374,30 @@ def gather(node: Call, scope: Scope, point: Point) -> Answer:
         if value is ABSENT:
             return absent(node.type.element)
         coordinates.append(int(value))
-    where = _in_range(node, type_of(x).dims, dims, coordinates, mode, point)
+    target = _in_range(node, type_of(x).dims, dims, coordinates, mode, point)
     check_inside(type_of(x).dims.without(*dims), point)
-    if where is None:
+    if target is None:
         return filled(node.type.element, lambda kind: scalar(kind, 0))
-    return (yield scope.tensor(x), {**point, **where})
+    return (yield scope.tensor(x), {**point, **target})
 
 
 def _in_range(
-    node: Call, inside: Dims, dims: Sequence[str], indices: Sequence[int], mode: str, point: Point
+    node: Call, source_dims: Dims, dims: Sequence[str], indices: Sequence[int], mode: str, point: Point
 ) -> dict[str, int] | None:
-    """Coordinates by dim, by the rule for indices out of range; None where the rule is `zero` and one is."""
-    where: dict[str, int] = {}
+    """The coordinates by dim for indices, after the mode: clamped, R01 for "checked", None for "zero" if one is out of
+    range.
+    """
+    coordinates: dict[str, int] = {}
     for dim, index in zip(dims, indices, strict=True):
-        interval = inside[dim]
+        interval = source_dims[dim]
         if index not in interval:
             if mode == "zero":
                 return None
             if mode == "checked" or not interval:
                 raise leaves(node, f"an index leaves {dim}{interval}", point, index)
             index = min(max(index, interval.start), interval.stop - 1)
-        where[dim] = index
-    return where
+        coordinates[dim] = index
+    return coordinates
 
 
 @dataclass(slots=True)
@@ -396,51 +411,59 @@ class _Scattered:
 
 
 def scatter(node: Call, scope: Scope, point: Point) -> Answer:
-    """Updates are put in order, the first dim of `over` slowest; those that hit the point change it."""
+    """The element after all updates that hit it, in the order of the dims `over`, the first slowest.
+
+    It is absent if the base is, or if any index or update is (then it is unknown which element that was for).
+    """
     dims, over, _ = node.static
-    f, base, *rest = node.args
+    f, base, *indices_and_updates = node.args
     assert isinstance(f, Function)
-    box = bcast([type_of(a) for a in rest])
-    operands = [scope.tensor(a) for a in rest]
-    shared: _Scattered = scope.once(node, _Scattered)
-    if shared.absent is None:
-        shared.absent = yield from _any_absent(operands, points(box))
+    update_dims = bcast([type_of(a) for a in indices_and_updates])
+    operands = [scope.tensor(a) for a in indices_and_updates]
+    state: _Scattered = scope.once(node, _Scattered)
+    if state.absent is None:
+        state.absent = yield from _any_absent(operands, points(update_dims))
     value = yield scope.tensor(base), point
-    if shared.absent or any_absent(value):
+    if state.absent or any_absent(value):
         return absent(node.type.element)
-    aligned = {name: point[name] for name in box if name not in over}
-    if any(c not in box[name] for name, c in aligned.items()):
+    aligned = {name: point[name] for name in update_dims if name not in over}
+    if any(c not in update_dims[name] for name, c in aligned.items()):
         return value
     key = tuple(aligned.values())
-    if key not in shared.hits:
-        shared.hits[key] = yield from _hits(node, operands[:-1], Dims(tuple((d, box[d]) for d in over)), aligned)
-    for where in shared.hits[key].get(tuple([point[d] for d in dims]), ()):
-        new = yield operands[-1], where
-        value = yield applied(scope, f, [Constant(value), Constant(new)]), {}
+    if key not in state.hits:
+        state.hits[key] = yield from _hits(node, operands[:-1], Dims(tuple((d, update_dims[d]) for d in over)), aligned)
+    for update_point in state.hits[key].get(tuple([point[d] for d in dims]), ()):
+        update = yield operands[-1], update_point
+        value = yield applied(scope, f, [Constant(value), Constant(update)]), {}
     return value
 
 
-def _any_absent(tensors: Sequence[Tensor], where: Iterable[Point]) -> Generator[Question, Value, bool]:
-    absent_there = False
-    for point in where:
+def _any_absent(tensors: Sequence[Tensor], at_points: Iterable[Point]) -> Generator[Question, Value, bool]:
+    """True if any tensor is absent at any of the points."""
+    # all are evaluated, so that reads are recorded
+    found_absent = False
+    for point in at_points:
         for tensor in tensors:
-            absent_there = any_absent((yield tensor, point)) or absent_there
-    return absent_there
+            found_absent = any_absent((yield tensor, point)) or found_absent
+    return found_absent
 
 
 def _hits(
     node: Call, indices: Sequence[Tensor], over: Dims, aligned: Point
 ) -> Generator[Question, Value, dict[tuple[int, ...], list[Point]]]:
+    """For each target of the indexed dims, the update points that hit it, in order, at fixed coordinates of other
+    dims.
+    """
     dims, _, mode = node.static
     hits: dict[tuple[int, ...], list[Point]] = {}
     for moving in points(over):
         point = {**moving, **aligned}
-        at: list[int] = []
+        indices_here: list[int] = []
         for index in indices:
-            at.append(int((yield index, point)))
-        where = _in_range(node, node.type.dims, dims, at, mode, point)
-        if where is not None:
-            hits.setdefault(tuple([where[d] for d in dims]), []).append(point)
+            indices_here.append(int((yield index, point)))
+        target = _in_range(node, node.type.dims, dims, indices_here, mode, point)
+        if target is not None:
+            hits.setdefault(tuple([target[d] for d in dims]), []).append(point)
     return hits
 
 
@@ -448,13 +471,15 @@ def _hits(
 
 
 def sort(node: Call, scope: Scope, point: Point) -> Answer:
-    """A row is sorted as a whole, and remembered; where one of its elements is absent, all of it is."""
+    """The element at a place of a sorted row; rows are sorted once and shared. A row with an absent element is
+    absent.
+    """
     dim, keys, descending = node.static
     rows: dict[tuple[int, ...], list[Value] | None] = scope.once(node, dict)
-    others = tuple([point[name] for name in node.type.dims if name != dim])
+    row_key = tuple([point[name] for name in node.type.dims if name != dim])
     interval = node.type.dims[dim]
     check_inside(Dims(((dim, interval),)), point)
-    if others not in rows:
+    if row_key not in rows:
         row: list[tuple[Value, ...]] = []
         for c in interval:
             members: list[Value] = []
@@ -462,10 +487,10 @@ def sort(node: Call, scope: Scope, point: Point) -> Answer:
                 members.append((yield scope.tensor(arg), {**point, dim: c}))
             row.append(tuple(members))
         if any(map(any_absent, row)):
-            rows[others] = None
+            rows[row_key] = None
         else:
-            rows[others] = sorted(row, key=lambda members: [_rank(m, descending) for m in members[:keys]])
-    row_in_order = rows[others]
+            rows[row_key] = sorted(row, key=lambda members: [_rank(m, descending) for m in members[:keys]])
+    row_in_order = rows[row_key]
     if row_in_order is None:
         return absent(node.type.element)
     members = row_in_order[point[dim] - interval.start]
@@ -473,7 +498,7 @@ def sort(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def _rank(value: Any, descending: bool) -> tuple[bool, Any]:
-    """A key whose ascending order is the wanted one: NaN is last in both, and zeros are equal."""
+    """A sort key: ascending keys give the wanted order, NaN last in both, zeros equal."""
     if value != value:
         return True, 0
     exact: Any = value
@@ -485,21 +510,21 @@ def _rank(value: Any, descending: bool) -> tuple[bool, Any]:
 
 
 def assert_(node: Call, scope: Scope, point: Point) -> Answer:
-    """The whole condition is looked at before the first element is given; what is absent is not false."""
+    """The first operand, after the condition was checked at all points once; an absent condition does not fail."""
     x, condition = node.args
     checked: list[bool] = scope.once(node, list)
     if not checked:
         checked.append(True)
-        for where in points(type_of(condition).dims):
-            if (yield scope.tensor(condition), where) == np.False_:
-                at = ", ".join(f"{name} = {c}" for name, c in where.items())
+        for condition_point in points(type_of(condition).dims):
+            if (yield scope.tensor(condition), condition_point) == np.False_:
+                at = ", ".join(f"{name} = {c}" for name, c in condition_point.items())
                 note = f"it fails first {f'at {at}' if at else 'here'}."
                 raise refuse("R02", node.static.text or "an assertion fails.", at=node.span, notes=(note,))
     return (yield scope.tensor(x), point)
 
 
 def print_(node: Call, scope: Scope, point: Point) -> Answer:
-    """All elements of all operands are shown when the first is asked for."""
+    """The first operand, after all operands were printed once."""
     shown: list[bool] = scope.once(node, list)
     if not shown:
         shown.append(True)
@@ -507,13 +532,13 @@ def print_(node: Call, scope: Scope, point: Point) -> Answer:
         for arg in node.args:
             kind = type_of(arg)
             arrays = [np.empty(kind.dims.shape, object) for _ in kind.leaves]
-            for place, where in zip(np.ndindex(*kind.dims.shape), points(kind.dims), strict=True):
-                value: Value = yield scope.tensor(arg), where
+            for index, operand_point in zip(np.ndindex(*kind.dims.shape), points(kind.dims), strict=True):
+                value: Value = yield scope.tensor(arg), operand_point
                 for array, leaf in zip(arrays, leaves_of(value), strict=True):
-                    array[place] = leaf
+                    array[index] = leaf
             for array, element in zip(arrays, kind.leaves, strict=True):
-                whole = not any(leaf is ABSENT for leaf in array.flat)
-                words.append(str(array.astype(DTYPES[element]) if whole else array))
+                is_present = not any(leaf is ABSENT for leaf in array.flat)
+                words.append(str(array.astype(DTYPES[element]) if is_present else array))
         print(said(node.static.text, words))
     return (yield scope.tensor(node.args[0]), point)
 

@@ -33,7 +33,7 @@ Integers = Callable[[int, int], int]
 
 
 def scalar(kind: Scalar, value: Any) -> Any:
-    """The NumPy scalar of an element type; integers that it cannot hold wrap."""
+    """The NumPy scalar of an element type: integers wrap, floats of 16 bits or fewer are rounded once."""
     if kind.is_integer:
         low = kind.range.start
         value = (int(value) - low) % (1 << kind.bits) + low
@@ -43,7 +43,9 @@ def scalar(kind: Scalar, value: Any) -> Any:
 
 
 def _odd(value: Any) -> Any:
-    """A number as float32, rounded to the odd neighbour, so that rounding it to fewer bits rounds the number once."""
+    """A number as float32 rounded to odd (the last bit is set if it is inexact), so that rounding it further is
+    correct.
+    """
     value = int(value) if isinstance(value, numbers.Integral) else float(value)
     rounded = np.float32(min(max(value, -_MOST), _MOST) if np.isfinite(value) else value)
     if not np.isfinite(rounded) or Fraction(float(rounded)) == (exact := Fraction(value)):
@@ -61,7 +63,7 @@ def _wide(kind: Scalar, value: Any) -> Any:
 
 
 def _number(on_integers: Function, on_floats: Function) -> Function:
-    """An operation with a meaning for integers without bounds, and one for floats."""
+    """A function of (type, values) from one on unbounded integers, then wrapped, and one on floats, then rounded."""
 
     def compute(kind: Scalar, *values: Any) -> Any:
         if kind.is_integer:
@@ -77,7 +79,7 @@ def _float(function: Function) -> Function:
 
 
 def _sized(on_integers: One | Two, on_floats: Function | None = None) -> Function:
-    """An operation with a meaning for integers of a type, after this type, and perhaps one for floats."""
+    """A function of (type, values) from one on integers of the type, and optionally one on floats."""
     integers: Function = on_integers
 
     def compute(kind: Scalar, *values: Any) -> Any:
@@ -90,7 +92,7 @@ def _sized(on_integers: One | Two, on_floats: Function | None = None) -> Functio
 
 
 def _integer(function: Whole | Wholes) -> Function:
-    """An operation on integers that also needs their width."""
+    """A function of (type, values) from one on unbounded integers that also takes the type; the result wraps."""
     of_integers: Function = function
 
     def compute(kind: Scalar, *values: Any) -> Any:
@@ -100,7 +102,7 @@ def _integer(function: Whole | Wholes) -> Function:
 
 
 def _test(function: Function) -> Function:
-    """A comparison or a test."""
+    """A function of (type, values) whose result is a bool."""
 
     def compute(kind: Scalar, *values: Any) -> Any:
         return np.bool_(function(*values))
@@ -118,22 +120,23 @@ def _mod(x: Any, y: Any) -> Any:
 
 
 def _floordiv(x: Any, y: Any) -> Any:
+    """The exact floor of x / y for floats, by fractions; infinite and zero operands as IEEE division and floor give."""
     if y == 0 or not (np.isfinite(x) and np.isfinite(y)):
-        q = np.floor(x / y)
+        quotient = np.floor(x / y)
         # a small negative quotient, of a finite number by an infinite one, lies above -1
-        return q - 1 if np.isfinite(x) and np.isinf(y) and x != 0 and (x < 0) != (y < 0) else q
-    q = Fraction(float(x)) / Fraction(float(y))
+        return quotient - 1 if np.isfinite(x) and np.isinf(y) and x != 0 and (x < 0) != (y < 0) else quotient
+    quotient = Fraction(float(x)) / Fraction(float(y))
     try:
-        return type(x)(_nearest(x, math.floor(q))) if q else x / y
+        return type(x)(_nearest(x, math.floor(quotient))) if quotient else x / y
     except OverflowError:
-        return type(x)(math.inf if q > 0 else -math.inf)
+        return type(x)(math.inf if quotient > 0 else -math.inf)
 
 
 def _nearest(x: Any, whole: int) -> float:
-    """A float64 that rounds to the type of x as the integer does: that has all bits that tell, and one for the rest."""
-    more = max(abs(whole).bit_length() - 50, 0) if x.dtype.itemsize < 8 else 0
-    kept = abs(whole) >> more
-    return math.copysign((kept | (kept << more != abs(whole))) << more, whole)
+    """A float64 that rounds to the type of x as the integer does: leading bits, and a sticky bit for the others."""
+    dropped_bits = max(abs(whole).bit_length() - 50, 0) if x.dtype.itemsize < 8 else 0
+    leading_bits = abs(whole) >> dropped_bits
+    return math.copysign((leading_bits | (leading_bits << dropped_bits != abs(whole))) << dropped_bits, whole)
 
 
 def _sign(x: Any) -> Any:
@@ -161,7 +164,9 @@ def _flipped(kind: Scalar, x: int) -> int:
 
 
 def _real(function: Function, otherwise: Function) -> Function:
-    """A function of real numbers, in float64; `otherwise` says what it is at poles and outside of its domain."""
+    """A function of (type, values) computed in float64; `otherwise` gives its value at poles and outside of the
+    domain.
+    """
 
     def compute(kind: Scalar, *values: Any) -> Any:
         try:
@@ -256,7 +261,7 @@ SCALAR: dict[str, Function] = {
 
 
 def cast(source: Scalar, target: Scalar, value: Any) -> Any:
-    """The nearest value of another type: floats to integers saturate, NaN gives 0, integers wrap.
+    """A value converted to another type: floats to integers saturate, NaN becomes 0, integers wrap.
 
     >>> from tensorir.ir.types import SCALARS
     >>> cast(SCALARS["float64"], SCALARS["int8"], np.float64(-1e9))

@@ -53,7 +53,7 @@ class Outside(Exception):
 
 
 class Tensor:
-    """A function of points, which remembers its values."""
+    """A lazily evaluated function of points that caches its values, over the dims `names`."""
 
     __slots__ = ("known", "names")
 
@@ -71,7 +71,7 @@ Answer = Generator[Question, Value, Value]
 
 
 def ask(tensor: Tensor, point: Point) -> Value:
-    """The value of a tensor at a point.
+    """The value of a tensor at a point; runs the generators of `answer` on an explicit stack, and caches each value.
 
     >>> ask(Constant(3), {"I": 5})
     3
@@ -81,20 +81,20 @@ def ask(tensor: Tensor, point: Point) -> Value:
     value: Value = None
     while True:
         if question is not None:
-            asked, where = question
-            key = tuple([where[name] for name in asked.names])
-            if key not in asked.known:
-                unfinished.append((asked, key, asked.answer(where)))
+            current, current_point = question
+            key = tuple([current_point[name] for name in current.names])
+            if key not in current.known:
+                unfinished.append((current, key, current.answer(current_point)))
                 value = None
             else:
-                value = asked.known[key]
+                value = current.known[key]
         if not unfinished:
             return value
-        asked, key, steps = unfinished[-1]
+        current, key, steps = unfinished[-1]
         try:
             question = steps.send(value)
         except StopIteration as done:
-            value = asked.known[key] = done.value
+            value = current.known[key] = done.value
             unfinished.pop()
             question = None
 
@@ -114,7 +114,7 @@ class Constant(Tensor):
 
 
 class Slice(Tensor):
-    """A tensor at one coordinate of a dim, which goes away."""
+    """A tensor at one coordinate of a dim, without the dim."""
 
     __slots__ = ("coordinate", "dim", "whole")
 
@@ -131,7 +131,7 @@ class Slice(Tensor):
 
 
 class Within(Tensor):
-    """A tensor on declared dims: broadcast along those that it lacks, and nothing outside of their intervals."""
+    """A tensor on declared dims: broadcast along missing ones; asking outside of their intervals raises `Outside`."""
 
     __slots__ = ("dims", "inner")
 
@@ -173,7 +173,7 @@ def any_absent(value: Value) -> bool:
 
 
 def filled(element: Element, leaf: Callable[[Scalar], Value]) -> Value:
-    """A value of an element, leaf by leaf.
+    """A value for an element type, made leaf by leaf.
 
     >>> from tensorir.ir.types import BOOL, INT32, TupleElement
     >>> filled(TupleElement((BOOL, TupleElement((INT32,)))), lambda kind: kind)
@@ -202,7 +202,7 @@ class Run:
 
 
 class Scope:
-    """Variables and the tensors that they stand for, around expressions that are computed once in it."""
+    """Variables with their tensors; expressions in it are evaluated once per point."""
 
     __slots__ = ("outer", "run", "shared", "tensors", "variables")
 
@@ -216,7 +216,7 @@ class Scope:
         self.shared: dict[int, Any] = {}
 
     def tensor(self, node: Expr) -> Tensor:
-        """An expression as a tensor, in the outermost scope that has all its variables."""
+        """The tensor of an expression, cached in the outermost scope that binds its variables."""
         scope = self
         while scope.outer is not None and node.free.isdisjoint(scope.variables):
             scope = scope.outer
@@ -226,6 +226,7 @@ class Scope:
         return tensor
 
     def _computed(self, node: Expr) -> Tensor:
+        """The tensor of an expression by its kind, not cached."""
         match node:
             case Literal(value, element):
                 return Constant(scalar(element, value))
@@ -239,7 +240,7 @@ class Scope:
                 raise AssertionError("functions are applied, not computed")
 
     def once(self, node: Expr, make: Callable[[], Any]) -> Any:
-        """The part of a node's rule that all points share."""
+        """The state that a node's rule shares between all points, created by `make` at first."""
         part = self.shared.get(id(node))
         if part is None:
             part = self.shared[id(node)] = make()
@@ -257,7 +258,7 @@ def applied(scope: Scope, function: Function, args: Sequence[Tensor]) -> Tensor:
 
 
 def applied_each(scope: Scope, function: Function, args: Sequence[Tensor]) -> list[Tensor]:
-    """The results of a function applied to tensors."""
+    """The results of a function applied to tensors, lazily, in a new scope."""
     if isinstance(function, Operator):
         return [_Operation(function, args)]
     inner = Scope(scope.run, dict(zip(function.params, args, strict=True)), scope)
@@ -278,6 +279,7 @@ class _Called(Tensor):
         self.node, self.scope = node, scope
 
     def answer(self, point: Point) -> Answer:
+        """The value of a call: an elementwise builtin, the definition of a builtin, or a rule."""
         node, scope = self.node, self.scope
         if node.op in SCALAR:
             return _operation(node.op, type_of(node.args[0]), [scope.tensor(a) for a in node.args], point)
@@ -289,7 +291,7 @@ class _Called(Tensor):
 
 
 def _operation(op: str, operand: TensorType, args: Sequence[Tensor], point: Point) -> Answer:
-    """An elementwise builtin: absent where any operand is."""
+    """An elementwise builtin on the operands' values; absent if any operand is."""
     values: list[Any] = []
     for arg in args:
         values.append((yield arg, point))

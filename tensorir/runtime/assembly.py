@@ -45,16 +45,16 @@ class ExtensionPoint:
         return f"<extension point: {self.purpose}, {self.module}.{self.name}>"
 
 
-def when_imported(name: str, then: Callable[[], object]) -> None:
-    """Call `then` once, now if the library is imported, or right after it is."""
+def when_imported(name: str, callback: Callable[[], object]) -> None:
+    """Calls `callback` once: now if the module is imported, otherwise right after its import."""
     if name in sys.modules:
-        then()
+        callback()
     else:
-        sys.meta_path.insert(0, _Waiting(name, then))
+        sys.meta_path.insert(0, _Waiting(name, callback))
 
 
 class _Waiting:
-    """A finder that finds nothing itself: it leaves a note on what the others find, and goes."""
+    """An import finder that finds no module itself: it hooks the loader of the awaited module, and removes itself."""
 
     def __init__(self, name: str, then: Callable[[], object]) -> None:
         self.name, self.then = name, then
@@ -62,16 +62,17 @@ class _Waiting:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """The spec of the awaited module with a loader that runs the callback after it; None for other modules."""
         if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is not None and spec.loader is not None:
             loader: Any = spec.loader
-            execute = loader.exec_module
+            exec_module = loader.exec_module
 
             def execute_and_then(module: ModuleType) -> None:
-                execute(module)
+                exec_module(module)
                 self.then()
 
             loader.exec_module = execute_and_then

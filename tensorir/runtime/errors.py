@@ -42,7 +42,7 @@ draw_traceback = ExtensionPoint(
 
 
 class Displayed:
-    """Something that `tensorir.inspect` draws as a page of HTML, or the module and function that its class names.
+    """A base class for objects that notebooks show as HTML, drawn by the function that `_drawn_by` names.
 
     >>> from tensorir.integers.dims import Interval
     >>> "[0:3]" in Interval(0, 3)._repr_html_()
@@ -124,10 +124,10 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic(Displayed):
-    """One finding: a stable code, one sentence, the smallest guilty span, notes, and a hint that says what to do.
+    """One finding: a stable code, a sentence, the smallest span at fault, notes, and help.
 
-    `severity` is "error" or "warning"; checkers return warnings and raise errors. A typing rule knows no spans: it
-    gives the index of the guilty `operand`, and the maker of the node finds the span.
+    `severity` is "error" or "warning". A typing rule knows no spans: it sets the index of the `operand` at fault, and
+    the builder of the node fills in the span.
     """
 
     _drawn_by: ClassVar[str] = "tensorir.inspect.pages:diagnostic_page"
@@ -171,7 +171,8 @@ class DiagnosticError(Displayed, ValueError):
 def refuse(
     code: str, text: str, help: str = "", *, at: Span | int = NOWHERE, notes: Iterable[Note | str] = ()
 ) -> DiagnosticError:
-    """The exception of one diagnostic, to be raised; `at` is a span, or, in a typing rule, the index of the operand.
+    """The exception for one diagnostic, to be raised by the caller; `at` is a span, or in a typing rule the operand's
+    index.
 
     >>> raise refuse("A03", "an array without names meets a field.", "name its axes.")
     Traceback (most recent call last):
@@ -187,15 +188,15 @@ class NoAttribute(DiagnosticError, AttributeError):
 
 
 def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Raise if any is an error, with all of them; otherwise return the warnings."""
-    several = tuple(diagnostics)
-    if any(d.severity == "error" for d in several):
-        raise DiagnosticError(several)
-    return several
+    """Raises all diagnostics if one is an error; otherwise returns the warnings."""
+    findings = tuple(diagnostics)
+    if any(d.severity == "error" for d in findings):
+        raise DiagnosticError(findings)
+    return findings
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint that offers the nearest known name, or lists what there is.
+    """A hint for an unknown name: the closest known one, or a list of them; empty if none is known.
 
     >>> did_you_mean("inpt", ["inp", "out"])
     "did you mean 'inp'?"
@@ -205,12 +206,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     known = list(dict.fromkeys(known))
-    if near := difflib.get_close_matches(name[:80], known, n=1, cutoff=0.6):
-        return f"did you mean {near[0]!r}?"
+    if closest := difflib.get_close_matches(name[:80], known, n=1, cutoff=0.6):
+        return f"did you mean {closest[0]!r}?"
     if not known:
         return ""
-    shown = ", ".join(map(repr, known[:8]))
-    return f"known here: {shown}{f' and {len(known) - 8} more' if len(known) > 8 else ''}."
+    listed = ", ".join(map(repr, known[:8]))
+    return f"known here: {listed}{f' and {len(known) - 8} more' if len(known) > 8 else ''}."
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
@@ -228,7 +229,9 @@ def article(noun: str) -> str:
 
 
 def _excerpt(span: Span, located: bool = False) -> list[str]:
-    """The source line under the span and a line of carets, cut to a readable width."""
+    """The source line under a span, cut to a readable width, and a line of carets; `located` puts file and line before
+    it.
+    """
     if span is NOWHERE:
         return []
     text = span.source.text
@@ -238,11 +241,11 @@ def _excerpt(span: Span, located: bool = False) -> list[str]:
     stop = min(max(span.stop, span.start + 1), max(end, span.start + 1))
     left = max(begin, min(span.start - _WIDTH // 3, end - _WIDTH)) if end - begin > _WIDTH else begin
     right = min(end, left + _WIDTH)
-    shown = ("…" if left > begin else "") + _printable(text[left:right]) + ("…" if right < end else "")
-    before = _columns(("…" if left > begin else "") + _printable(text[left : span.start]))
-    under = max(1, _columns(_printable(text[span.start : min(stop, right)])))
+    excerpt = ("…" if left > begin else "") + _printable(text[left:right]) + ("…" if right < end else "")
+    caret_column = _columns(("…" if left > begin else "") + _printable(text[left : span.start]))
+    caret_count = max(1, _columns(_printable(text[span.start : min(stop, right)])))
     place = [f"  at {span!r}:"] if located else []
-    return [*place, "  " + shown.rstrip(), "  " + " " * before + "^" * under]
+    return [*place, "  " + excerpt.rstrip(), "  " + " " * caret_column + "^" * caret_count]
 
 
 def _printable(text: str) -> str:
@@ -259,36 +262,36 @@ def _columns(text: str) -> int:
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """The handler of a command for SIGTERM: an exception, so that what is half written is taken away.
+    """A SIGTERM handler that raises SystemExit, so that half-written files are removed.
 
-    Finalisers and callbacks of the garbage collector and of weak references lose exceptions; `sys.unraisablehook` gets
-    those, and the signal comes again.
+    The exception is lost if it is raised in a finaliser or a callback of the garbage collector; then
+    `sys.unraisablehook` sees it, and the signal is sent again a little later.
     """
-    ending, hook = SystemExit(128 + number), sys.unraisablehook
+    exit_exception, hook = SystemExit(128 + number), sys.unraisablehook
 
-    def later() -> None:
+    def signal_again() -> None:
         time.sleep(0.02)
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
-    def again(lost: sys.UnraisableHookArgs) -> None:
-        if lost.exc_value is not ending:
+    def on_lost(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_value is not exit_exception:
             return hook(lost)
         sys.unraisablehook = hook
-        threading.Thread(target=later, daemon=True).start()
+        threading.Thread(target=signal_again, daemon=True).start()
 
     while frame is not None:  # the signal came again while a hook of before still ran
-        if frame.f_code is again.__code__:
-            threading.Thread(target=later, daemon=True).start()
+        if frame.f_code is on_lost.__code__:
+            threading.Thread(target=signal_again, daemon=True).start()
             return
         frame = frame.f_back
-    sys.unraisablehook = again
-    raise ending
+    sys.unraisablehook = on_lost
+    raise exit_exception
 
 
 class Interrupted(KeyboardInterrupt):
-    """A time loop that Ctrl-C or SIGTERM stopped: `state` is the last whole one, after `steps` steps.
+    """Raised when Ctrl-C or SIGTERM stops a time loop: `state` is the last complete state, after `steps` steps.
 
-    `kept` is what was kept until then, and `signal` the number of the signal.
+    `kept` is the output recorded until then, `signal` the number of the signal.
 
     >>> Interrupted(3, 10, [1.0], None)
     Interrupted('stopped after 3 of 10 steps; .state is the state after them')

@@ -25,35 +25,38 @@ OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir",
 
 
 def here() -> Span:
-    """The span of the user's expression that is being evaluated, NOWHERE if its text is not to be had."""
+    """The span of the user's expression that is being evaluated; NOWHERE if its source is not available."""
     frame = _users()
     return NOWHERE if frame is None else _span(frame, frame.f_lasti)
 
 
 def raised_at(problem: BaseException) -> Span:
-    """The span of the user's expression in which an exception was raised, NOWHERE if its text is not to be had."""
-    place, step = NOWHERE, problem.__traceback__
+    """The span of the innermost expression of the user in an exception's traceback; NOWHERE if its source is not
+    available.
+    """
+    span, step = NOWHERE, problem.__traceback__
     while step is not None:
         frame = step.tb_frame
         if not frame.f_code.co_filename.startswith(OURS) and not _is_library(frame):
-            place = _span(frame, step.tb_lasti)
+            span = _span(frame, step.tb_lasti)
         step = step.tb_next
-    return place
+    return span
 
 
 def _span(frame: FrameType, instruction: int) -> Span:
+    """The span of an instruction in a frame, from the positions that Python keeps; the whole line if it keeps none."""
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     position = next(islice(frame.f_code.co_positions(), instruction // 2, None), None)
     if not lines or position is None:
         return NOWHERE
-    line, last, column, end = position
+    line, last_line, start_column, end_column = position
     if line is None or line > len(lines):
         return NOWHERE
-    if column is None or end is None or last is None:
+    if start_column is None or end_column is None or last_line is None:
         return _line_span(frame.f_code, lines, line)
     source = _source(frame.f_code.co_filename, tuple(lines))
-    start = sum(map(len, lines[: line - 1])) + _characters(lines[line - 1], column)
-    stop = sum(map(len, lines[: last - 1])) + _characters(lines[last - 1], end)
+    start = sum(map(len, lines[: line - 1])) + _characters(lines[line - 1], start_column)
+    stop = sum(map(len, lines[: last_line - 1])) + _characters(lines[last_line - 1], end_column)
     return Span(source, start, stop)
 
 
@@ -64,7 +67,7 @@ def _line_span(code: CodeType, lines: list[str], line: int) -> Span:
 
 
 def warn(message: str, where: Span | None = None) -> None:
-    """A warning about the user's line, or about the one at a span."""
+    """Warns with the location of the user's line, or of a span."""
     place = here() if where is None else where
     if place is NOWHERE:
         warnings.warn(message, stacklevel=3)
@@ -76,7 +79,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def located(function: F) -> F:
-    """A function whose diagnostics, where they have no place, are about the user's line that calls it."""
+    """A decorator: diagnostics without a place get the place of the user's line that called the function."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **options: Any) -> Any:
@@ -93,9 +96,8 @@ def located(function: F) -> F:
 
 
 def _in_python(diagnostic: Diagnostic) -> Diagnostic:
-    """A diagnostic about a line of Python, whose help is spelled as Python spells it.
-
-    With `domain=` where results are wanted, since operators declare no types, and with `ti.astype` for `cast`.
+    """A diagnostic about Python code with its help in Python: `domain=` for declared intervals, `ti.astype` for
+    casts.
     """
     help = diagnostic.help
     if diagnostic.code == "T07" and (declared := _DECLARED.search(help)) is not None:
@@ -113,7 +115,9 @@ _INTERVAL = re.compile(r"(\w+)\[(-?\d+):(-?\d+)\]")
 
 
 def assigned() -> tuple[object, str]:
-    """The user's expression that is being evaluated, and the variable that it is assigned to at once, "" if none."""
+    """An identity of the user's expression being evaluated, and the variable that its value is stored in at once ("" if
+    none).
+    """
     frame = _users()
     if frame is None:
         return None, ""
@@ -137,16 +141,16 @@ def _is_library(frame: FrameType) -> bool:
 
 @remembered("facts of code", limit=1024)
 def _stores(code: CodeType) -> dict[int, str]:
-    """The variable that is stored right after an instruction, by where the instruction stands."""
+    """The variable that is stored right after an instruction, by the instruction's offset."""
     variables: dict[int, str] = {}
-    for one, following in pairwise(dis.get_instructions(code)):
+    for instruction, following in pairwise(dis.get_instructions(code)):
         if following.opname.startswith("STORE_") and following.opname.partition("_")[2][:4] in ("FAST", "NAME", "DERE"):
             # two stores or a store and a load may be one instruction; the first is the one of this value
             target: Any = following.argval
             name: Any = target if isinstance(target, str) else target[0]
             if isinstance(name, str) and name.isidentifier():
                 # a call stands at its instruction or at the last cell of the cache behind that
-                variables.update(dict.fromkeys(range(one.offset, following.offset, 2), name))
+                variables.update(dict.fromkeys(range(instruction.offset, following.offset, 2), name))
     return variables
 
 
@@ -159,11 +163,11 @@ _SOURCES: dict[str, tuple[tuple[str, ...], Source]] = {}
 
 
 def _source(name: str, lines: tuple[str, ...]) -> Source:
-    """One source per text, so that spans of one function share it."""
-    known = _SOURCES.get(name)
-    if known is None or known[0] != lines:
-        known = _SOURCES[name] = lines, Source(_called(name), "".join(lines))
-    return known[1]
+    """The `Source` of a file's lines, cached so that spans share it."""
+    cached = _SOURCES.get(name)
+    if cached is None or cached[0] != lines:
+        cached = _SOURCES[name] = lines, Source(_called(name), "".join(lines))
+    return cached[1]
 
 
 def _called(name: str) -> str:
@@ -174,7 +178,7 @@ def _called(name: str) -> str:
 
 
 def of_function(function: Callable[..., object]) -> Span:
-    """The line on which a function is defined."""
+    """The span of the `def` line of a function; NOWHERE if its source is not available."""
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return NOWHERE

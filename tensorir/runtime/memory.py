@@ -58,7 +58,7 @@ class Caches:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The number of entries by name."""
+        """The number of entries of live caches, by name."""
         sizes: dict[str, int] = {}
         for cache in self._alive():
             sizes[cache.name] = sizes.get(cache.name, 0) + len(cache)
@@ -111,19 +111,19 @@ class WeakCache(Generic[V]):
         return len(self._owners)
 
     def of(self, owner: Any, make: Callable[[Any], V]) -> V:
-        """The value of an owner, made when it is first asked for."""
-        held: dict[int, V] | None = getattr(owner, "_cached", None)
-        if held is None:
-            held = {}
-            object.__setattr__(owner, "_cached", held)
-        me = id(self)
-        if me not in held:
+        """The value of an owner, created by `make` at first and stored in the owner."""
+        cached: dict[int, V] | None = getattr(owner, "_cached", None)
+        if cached is None:
+            cached = {}
+            object.__setattr__(owner, "_cached", cached)
+        cache_id = id(self)
+        if cache_id not in cached:
             value = make(owner)
             key, owners = id(owner), self._owners
             owners[key] = weakref.ref(owner, lambda _: owners.pop(key, None))
-            held[me] = value
+            cached[cache_id] = value
             return value
-        return held[me]
+        return cached[cache_id]
 
     def clear(self) -> None:
         for known in list(self._owners.values()):
@@ -134,7 +134,7 @@ class WeakCache(Generic[V]):
 
 
 class RecentCache(Generic[K, V]):
-    """At most `limit` values by key; the one that was used least recently goes first."""
+    """A least-recently-used cache of at most `limit` values, registered under a name."""
 
     name: str
     limit: int
@@ -171,7 +171,7 @@ class RecentCache(Generic[K, V]):
             self._entries.popitem(last=False)
 
     def of(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made where there is none."""
+        """The value of a key, created by `make` if missing."""
         value = self.get(key)
         if value is None:
             value = make()
@@ -201,7 +201,7 @@ class _Results:
 
 
 def remembered(name: str, limit: int) -> Callable[[F], F]:
-    """A function whose last `limit` results are kept: `lru_cache`, for arguments or results that are parts of programs.
+    """A decorator: `lru_cache` with a limit, registered under a name in `CACHES`.
 
     >>> @remembered("squares", limit=2)
     ... def square(n): return n * n
@@ -247,11 +247,10 @@ class KeptMemory:
 
     @property
     def limit(self) -> int:
-        """Bytes at the top of the heap that are kept, and so are blocks of up to half of it.
+        """The bytes of freed memory at the top of the heap that are kept, and twice the largest block that is.
 
-        A sixteenth of the machine's memory, or of its container's, and 2 GiB at most where nobody says otherwise; 0
-        leaves glibc's thresholds alone, and gives back what was kept. Small allocations take pieces of what is free,
-        and so several blocks stay resident for one that is in use.
+        By default a sixteenth of the machine's or container's memory, 2 GiB at most; 0 restores glibc's behaviour and
+        returns the memory. Small allocations may fragment kept blocks, so several blocks stay resident for one in use.
         """
         return self._limit
 
@@ -270,12 +269,13 @@ class KeptMemory:
         return self._block
 
     def expect(self, array: int, arrays: int = ARRAYS) -> None:
-        """Blocks of some arrays of so many bytes will come, and are kept when they are freed."""
+        """Announces blocks of `arrays` arrays of so many bytes; blocks of that size are kept from now on when freed."""
         block = min(arrays * array, self._limit // 2, MOST // 2)
         if block > max(self._block, BY_GLIBC):
             self._keep(block)
 
     def _keep(self, block: int) -> None:
+        """Sets glibc's thresholds so that blocks of this size stay in the heap, and records the size."""
         # the top of the heap is kept up to twice a block, which is glibc's own rule
         if _of_libc("mallopt", _MMAP_THRESHOLD, block) and _of_libc("mallopt", _TRIM_THRESHOLD, min(2 * block, MOST)):
             self._block = block
@@ -297,7 +297,7 @@ def _of_libc(name: str, *arguments: Any) -> int:
 
 
 def _limit(environment: Mapping[str, str]) -> int:
-    """A part of the memory that there is; nothing where the allocator is told by other means what to do.
+    """The default limit: a share of the available memory; 0 if the environment configures another allocator.
 
     >>> _limit({"MALLOC_TRIM_THRESHOLD_": "1000000"}), _limit({"LD_PRELOAD": "libjemalloc.so"})
     (0, 0)
@@ -308,11 +308,11 @@ def _limit(environment: Mapping[str, str]) -> int:
         return 0
     if "malloc" in environment.get("LD_PRELOAD", ""):
         return 0
-    there_is = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):  # of a container
         if os.path.exists(path) and (limit := Path(path).read_text().strip()).isdigit():
-            there_is = min(there_is, int(limit))
-    return min(MOST, there_is // SHARE)
+            available = min(available, int(limit))
+    return min(MOST, available // SHARE)
 
 
 KEPT_MEMORY = KeptMemory(0)

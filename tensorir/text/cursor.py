@@ -66,6 +66,7 @@ class Cursor:
         return tokens[min(self.position + distance, len(tokens) - 1)]
 
     def advance(self) -> Token:
+        """Consumes the next token; at the end of the text it stays."""
         token = self.tokens.tokens[self.position]
         if token.kind != "end":
             self.position += 1

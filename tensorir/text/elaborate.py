@@ -196,6 +196,7 @@ _MISSING = object()
 
 
 def _leave(e: Elaboration, shadowed: list[tuple[str, Any]]) -> None:
+    """Restores the names that a scope shadowed; `_MISSING` marks those that did not exist."""
     for name, value in reversed(shadowed):
         if value is _MISSING:
             del e.scope[name]

@@ -172,7 +172,7 @@ _UNNAMED = (ir.Var, ir.Literal, ir.Operator)
 
 
 def _name_shared(units: _Units, names: _Names) -> _Scopes:
-    """Names for what several closures use."""
+    """Names for the nodes that are bound in front of closures."""
     scopes = _Scopes(names)
     scopes.name([n for nodes in units.before for n in nodes])
     return scopes
@@ -281,7 +281,7 @@ def _write(
 
 
 def _function(tree: syntax.Expression, function: ir.Expr, inferred: Any) -> syntax.Expression:
-    """An operator without its types where they follow from what it is applied to."""
+    """The tree of a function operand; an operator loses its types if they equal the inferred ones."""
     if isinstance(tree, syntax.Operator) and isinstance(function, ir.Operator) and function.params == inferred:
         return syntax.Operator(tree.op)
     return tree
