@@ -106,6 +106,7 @@ def _describe(graph: _Graph, a: int, b: int, via: list[str]) -> str:
 
 
 def _bytes(count: int) -> str:
+    """A number of bytes with three digits and a decimal unit."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.3g} {unit}"
@@ -181,6 +182,9 @@ def _place(graph: _Graph) -> dict[tuple[int, int], float]:
         members = layers[layer]
 
         def mean_height(member: tuple[int, bool], layer: int = layer) -> float:
+            """The mean height of a member's sources in the layer before, -1 without any: the key that layers are
+            ordered by.
+            """
             k, passes_through = member
             sources = [k] if passes_through else [a for a, b in graph.edges if b == k]
             near = [heights[s, layer - 1] for s in sources if (s, layer - 1) in heights]

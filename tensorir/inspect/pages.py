@@ -233,7 +233,9 @@ def plain_listing(text: str) -> Markup:
 
 
 def _mark_expressions(fencil: Fencil) -> Iterator[_Mark]:
-    """Everything that is computed. A later mark of one piece of text stands for it: a node comes after its operands."""
+    """Marks for the texts of calls and functions with their types; of several nodes with one text the last one
+    counts.
+    """
     for node in postorder(*(c.value for c in fencil.closures)):
         # a variable's span is where it was declared
         if not isinstance(node, (Var, Literal)) and node.span.source is fencil.span.source:

@@ -126,6 +126,7 @@ class Drawing:
         self, x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = LINE,
         thick: float = 1.0, opacity: float = 1.0, round: float = 0.0, title: str = "",
     ) -> None:  # fmt: skip
+        """Appends a rectangle; `round` is the radius of its corners, `title` is shown on hover."""
         self._add(
             "rect", f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="{round:g}"',
             fill, stroke, thick, opacity, title,
@@ -135,12 +136,14 @@ class Drawing:
         self, x: float, y: float, radius: float, *, fill: str = PAPER, stroke: str = LINE, thick: float = 1.0,
         title: str = "",
     ) -> None:  # fmt: skip
+        """Appends a circle; `title` is shown on hover."""
         self._add("circle", f'cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"', fill, stroke, thick, 1.0, title)
 
     def path(
         self, d: str, *, stroke: str = LINE, thick: float = 1.0, fill: str = "none", opacity: float = 1.0,
         title: str = "",
     ) -> None:  # fmt: skip
+        """Appends a path of SVG commands `d`; `title` is shown on hover."""
         self._add("path", f'd="{d}"', fill, stroke, thick, opacity, title)
 
     def line(self, x: float, y: float, x2: float, y2: float, *, stroke: str = LINE, thick: float = 1.0) -> None:
@@ -150,6 +153,7 @@ class Drawing:
         self, x: float, y: float, text: str, *, anchor: str = "start", colour: str = INK, size: float = SIZE,
         bold: bool = False,
     ) -> None:  # fmt: skip
+        """Appends a text at its baseline; `anchor` is "start", "middle" or "end"."""
         weight = ' font-weight="bold"' if bold else ""
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}"{weight} '

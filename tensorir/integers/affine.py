@@ -53,6 +53,7 @@ class Affine:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
+        """True for equal sums; the order of terms does not matter."""
         return self is other or (
             isinstance(other, Affine)
             and self.constant == other.constant
@@ -61,6 +62,7 @@ class Affine:
 
     @property
     def names(self) -> frozenset[str]:
+        """All variables in the sum, also inside of quotients."""
         names: set[str] = set()
         for atom, _ in self.terms:
             names |= {atom} if isinstance(atom, str) else atom.inner.names
@@ -98,6 +100,7 @@ class Affine:
         return next((c for a, c in self.terms if a == atom), 0)
 
     def plus(self, other: Affine) -> Affine:
+        """The sum of two sums, with zero coefficients dropped."""
         if not other.terms:
             return Affine(self.terms, self.constant + other.constant) if other.constant else self
         total = dict(self.terms)
@@ -111,6 +114,7 @@ class Affine:
         return Affine(tuple((a, c * factor) for a, c in self.terms) if factor else (), self.constant * factor)
 
     def minus(self, other: Affine) -> Affine:
+        """The difference of two sums, with zero coefficients dropped."""
         if not other.terms:
             return Affine(self.terms, self.constant - other.constant) if other.constant else self
         total = dict(self.terms)
@@ -159,17 +163,18 @@ class Affine:
         return folded(total)
 
     def __str__(self) -> str:
+        """The sum as text: `i*2 + (j // 4)*3 - 1`."""
         parts: list[str] = []
         for atom, c in self.terms:
-            text = str(atom)
+            spelling = str(atom)
             if abs(c) != 1:
-                text = f"({text})" if " " in text else text
-                text = f"{text}*{abs(c)}"
-            parts.append((" - " if c < 0 else " + ") + text)
+                spelling = f"({spelling})" if " " in spelling else spelling
+                spelling = f"{spelling}*{abs(c)}"
+            parts.append((" - " if c < 0 else " + ") + spelling)
         if self.constant or not parts:
             parts.append(f" {'-' if self.constant < 0 else '+'} {abs(self.constant)}")
-        text = "".join(parts)
-        return text[3:] if text.startswith(" + ") else f"-{text[3:]}"
+        spelling = "".join(parts)
+        return spelling[3:] if spelling.startswith(" + ") else f"-{spelling[3:]}"
 
 
 def number(value: int) -> Affine:

@@ -149,6 +149,7 @@ class Dims(Displayed):
         return Dims(tuple((n, intervals.get(n, i)) for n, i in self.items))
 
     def __getitem__(self, name: str) -> Interval:
+        """The interval of a dim; raises KeyError if there is none."""
         interval = self.get(name)
         if interval is None:
             raise KeyError(name)

@@ -62,6 +62,7 @@ class Interpreted:
         return run(self.program, **arguments)
 
     def __getattr__(self, name: str) -> Any:
+        """Raises A23 for attributes of compiled programs that the interpreter does not have."""
         if name.startswith("_"):
             raise AttributeError(name)
         message = f"the reference interprets programs, and has no '{name}' of them."
@@ -74,6 +75,7 @@ class Backend:
     name = "reference"
 
     def compile(self, program: Any, **options: Any) -> Interpreted:
+        """The program as a function that interprets it; raises A23 for any option."""
         if options:
             message = f"the reference has no option {next(iter(options))!r}: there is nothing to choose."
             raise refuse("A23", message, "leave it out.")

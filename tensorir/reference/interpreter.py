@@ -80,4 +80,4 @@ class _Stored(Tensor):
         if coordinates not in self.interpreter.stored.get(name, ()):
             self.interpreter.run.reads.setdefault(name, set()).add(coordinates)
         return nested(self.param.type.element, [array[index] for array in self.interpreter.arrays[name]])
-        yield
+        yield  # never reached: makes this method a generator

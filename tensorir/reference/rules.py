@@ -102,12 +102,16 @@ class _State(Tensor):
     __slots__ = ("before", "fold", "levels", "new")
 
     def __init__(self, fold: Fold, count: int) -> None:
+        """The state after `count` steps; the level of the last one is `fold.order[count - 1]`."""
         super().__init__(fold.place.dims.names)
         self.fold, self.before = fold, fold.state(count - 1)
         self.levels = fold.arguments(fold.order[count - 1])
         self.new = Within(applied(fold.scope, fold.function, [self.before, *self.levels]), fold.place.dims)
 
     def answer(self, point: Point) -> Answer:
+        """The function of the state before and the arguments at this level, or the state before if the level is
+        skipped.
+        """
         check_inside(self.fold.place.dims, point)
         if self.fold.skips and (yield from self.fold.absent_at(self.levels, True, point)):
             return (yield self.before, point)
@@ -145,6 +149,7 @@ class Rounds:
     """The carries of a loop, advanced round by round and shared by all points of its results."""
 
     def __init__(self, node: Call, scope: Scope) -> None:
+        """The carries before the first round."""
         self.scope = scope
         self.limit: int | None = node.static.limit
         condition, step = (f for f in node.args if isinstance(f, Function))
@@ -231,6 +236,7 @@ def select(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def cast_(node: Call, scope: Scope, point: Point) -> Answer:
+    """The operand converted to another element type."""
     value = yield scope.tensor(node.args[0]), point
     source, target = type_of(node.args[0]).element, node.type.element
     assert isinstance(source, Scalar) and isinstance(target, Scalar)
@@ -244,6 +250,7 @@ def bitcast_(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def make_tuple(node: Call, scope: Scope, point: Point) -> Answer:
+    """The values of all operands; members may be absent."""
     members: list[Value] = []
     for arg in node.args:
         members.append((yield scope.tensor(arg), point))
@@ -313,6 +320,7 @@ def subset(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def concat(node: Call, scope: Scope, point: Point) -> Answer:
+    """The operand whose interval has the point."""
     types = [type_of(a).dims for a in node.args]
     (dim,) = [d for d in types[0] if any(t[d] != types[0][d] for t in types)]
     for arg, dims in zip(node.args, types, strict=True):
@@ -322,10 +330,11 @@ def concat(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def pos(node: Call, scope: Scope, point: Point) -> Answer:
+    """The coordinate along a dim."""
     check_inside(node.type.dims, point)
     assert isinstance(node.type.element, Scalar)
     return scalar(node.type.element, point[node.static.dim])
-    yield
+    yield  # never reached: makes this function a generator
 
 
 def add_dim(node: Call, scope: Scope, point: Point) -> Answer:
@@ -334,10 +343,11 @@ def add_dim(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def update(node: Call, scope: Scope, point: Point) -> Answer:
-    x, part = node.args
+    """The second operand inside of its intervals, the first elsewhere."""
+    base, update_operand = node.args
     check_inside(node.type.dims, point)
-    inside = all(point[name] in interval for name, interval in type_of(part).dims.items)
-    return (yield scope.tensor(part if inside else x), point)
+    inside = all(point[name] in interval for name, interval in type_of(update_operand).dims.items)
+    return (yield scope.tensor(update_operand if inside else base), point)
 
 
 def rename(node: Call, scope: Scope, point: Point) -> Answer:
@@ -353,12 +363,13 @@ def split_dim(node: Call, scope: Scope, point: Point) -> Answer:
 
 
 def merge_dims(node: Call, scope: Scope, point: Point) -> Answer:
+    """The operand at the quotient and remainder of the merged coordinate."""
     outer, inner, dim = node.static
-    n = type_of(node.args[0]).dims[inner].stop
-    if n == 0:
+    extent = type_of(node.args[0]).dims[inner].stop
+    if extent == 0:
         raise Outside(f"{inner} is empty")
-    a, b = divmod(point[dim], n)
-    return (yield scope.tensor(node.args[0]), {**point, outer: a, inner: b})
+    outer_coordinate, inner_coordinate = divmod(point[dim], extent)
+    return (yield scope.tensor(node.args[0]), {**point, outer: outer_coordinate, inner: inner_coordinate})
 
 
 # Indirect access

@@ -83,6 +83,7 @@ def _sized(on_integers: One | Two, on_floats: Function | None = None) -> Functio
     integers: Function = on_integers
 
     def compute(kind: Scalar, *values: Any) -> Any:
+        """The operation for one type: on its integers, or on floats and then rounded."""
         if kind.is_integer or on_floats is None:
             with np.errstate(over="ignore"):
                 return integers(kind, *values)
@@ -169,6 +170,7 @@ def _real(function: Function, otherwise: Function) -> Function:
     """
 
     def compute(kind: Scalar, *values: Any) -> Any:
+        """The function in float64, rounded to the type."""
         try:
             result = function(*[float(v) for v in values])
         except (ValueError, OverflowError):

@@ -110,7 +110,7 @@ class Constant(Tensor):
 
     def answer(self, point: Point) -> Answer:
         return self.value
-        yield
+        yield  # never reached: makes this method a generator
 
 
 class Slice(Tensor):

@@ -36,6 +36,7 @@ class ExtensionPoint:
         self._function: Callable[..., Any] | None = None
 
     def __call__(self, *args: Any, **options: Any) -> Any:
+        """Calls the function, after importing its module the first time."""
         function = self._function
         if function is None:
             function = self._function = getattr(importlib.import_module(self.module), self.name)

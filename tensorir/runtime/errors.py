@@ -141,6 +141,7 @@ class Diagnostic(Displayed):
     operand: int | None = None
 
     def __str__(self) -> str:
+        """The diagnostic as text: code and sentence, the source line with carets, notes, and help."""
         where = "" if self.span is NOWHERE else f"{self.span!r}: "
         lines = [f"{where}{self.severity}[{self.code}]: {self.message}", *_excerpt(self.span)]
         lines += [str(Note(note) if isinstance(note, str) else note) for note in self.notes]
@@ -155,6 +156,7 @@ class DiagnosticError(Displayed, ValueError):
     _drawn_by: ClassVar[str] = "tensorir.inspect.pages:error_page"
 
     def __init__(self, diagnostics: Sequence[Diagnostic] | Diagnostic) -> None:
+        """Keeps the diagnostics, one or several; their texts are the message."""
         self.diagnostics: tuple[Diagnostic, ...] = (
             (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
         )
@@ -274,6 +276,7 @@ def leave(number: int, frame: FrameType | None) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, number)
 
     def on_lost(lost: sys.UnraisableHookArgs) -> None:
+        """A hook for exceptions that Python could not raise: if ours was lost, it sends the signal again."""
         if lost.exc_value is not exit_exception:
             return hook(lost)
         sys.unraisablehook = hook

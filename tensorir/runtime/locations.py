@@ -83,14 +83,15 @@ def located(function: F) -> F:
 
     @functools.wraps(function)
     def wrapper(*args: Any, **options: Any) -> Any:
+        """Calls the function, and raises its diagnostics with a place."""
         try:
             return function(*args, **options)
         except DiagnosticError as error:
             place = here()
-            located = [_in_python(replace(d, span=place) if d.span is NOWHERE else d) for d in error.diagnostics]
-            if all(a is b for a, b in zip(located, error.diagnostics, strict=True)):
+            placed = [_in_python(replace(d, span=place) if d.span is NOWHERE else d) for d in error.diagnostics]
+            if all(a is b for a, b in zip(placed, error.diagnostics, strict=True)):
                 raise
-            raise DiagnosticError(located) from None
+            raise DiagnosticError(placed) from None
 
     return cast(F, wrapper)
 
@@ -171,7 +172,7 @@ def _source(name: str, lines: tuple[str, ...]) -> Source:
 
 
 def _called(name: str) -> str:
-    """A file by its last part, a notebook's cell by its number."""
+    """The name of a file in messages: its last part, or the number of a notebook's cell."""
     shell: Any = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     cells: Any = getattr(getattr(shell, "compile", None), "_filename_map", {})
     return f"cell {cells[name]}" if name in cells else os.path.basename(name)

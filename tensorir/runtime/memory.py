@@ -126,8 +126,9 @@ class WeakCache(Generic[V]):
         return cached[cache_id]
 
     def clear(self) -> None:
-        for known in list(self._owners.values()):
-            owner = known()
+        """Removes the values of all live owners."""
+        for reference in list(self._owners.values()):
+            owner = reference()
             if owner is not None:
                 owner._cached.pop(id(self), None)  # pyright: ignore[reportPrivateUsage]
         self._owners.clear()
