@@ -124,7 +124,9 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
 
     merged = _merged(rescoped(roots, canonical, applied=False))
     result = rescoped(merged, named_again, applied=False)
-    return tuple(old if old == new and _same_size(old, new) else new for old, new in zip(roots, result, strict=True))
+    # what two of the roots share counts once
+    sizes = [sum(1 for _ in postorder(*every)) for every in (roots, result)]
+    return roots if sizes[0] == sizes[1] and roots == result else result
 
 
 def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
@@ -136,10 +138,6 @@ def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
         if isinstance(node, Lambda):
             found[id(node)] = inside[id(node)]
     return found
-
-
-def _same_size(a: Expr, b: Expr) -> bool:
-    return sum(1 for _ in postorder(a)) == sum(1 for _ in postorder(b))
 
 
 def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:

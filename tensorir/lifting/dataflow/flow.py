@@ -66,20 +66,46 @@ class Source:
     buffer: str = ""
 
 
-@remembered("facts of nests", limit=256)
+@remembered("facts of nests", limit=1024)
 def domain_of(s: Statement) -> Any:
     """The iterations of a statement, with the points of its window."""
-    return isl().Set(f"{{ {_tuple(s)}{_where(s)} }}")
+    return _set(f"{{ {_points(s)}{_where(s)} }}").set_tuple_name(_name(s))
+
+
+@remembered("facts of nests", limit=1024)
+def _element_of(s: Statement) -> Any:
+    """The access map of a statement."""
+    return _map(f"{{ {_points(s)} -> {_access(s)}{_where(s)} }}").set_tuple_name(isl().dim_type.in_, _name(s))
+
+
+@remembered("facts of nests", limit=1024)
+def _set(words: str) -> Any:
+    """Statements of one nest have one domain, and to read its text takes isl longer than most questions about it."""
+    return isl().Set(words)
+
+
+@remembered("facts of nests", limit=1024)
+def _map(words: str) -> Any:
+    return isl().Map(words)
+
+
+def _name(s: Statement) -> str:
+    return f"{'R' if s.is_read else 'W'}{s.number}"
+
+
+def _points(s: Statement) -> str:
+    return f"[{', '.join(_named(s).values())}]"
 
 
 def _tuple(s: Statement) -> str:
-    return f"{'R' if s.is_read else 'W'}{s.number}[{', '.join(_named(s).values())}]"
+    return f"{_name(s)}{_points(s)}"
 
 
 def _named(s: Statement) -> dict[str, str]:
     return {name: f"i{k}" for k, name in enumerate(s.names)}
 
 
+@remembered("facts of nests", limit=1024)
 def _where(s: Statement) -> str:
     if not s.constraints:
         return ""
@@ -117,6 +143,8 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
     name = touching[0].buffer.name
     reads = [s for s in touching if s.is_read]
     writes = [s for s in touching if not s.is_read]
+    if not writes:
+        return {r.number: [] if (d := domain_of(r)).is_empty() else [_initial(r, d)] for r in reads}
     # to read a text is no question: it takes no part in the budget
     maps = _Accesses.of(reads, writes, longest)
     found: dict[int, list[Source]] = {}
@@ -297,10 +325,8 @@ class _Accesses:
 
     @staticmethod
     def of(reads: Sequence[Statement], writes: Sequence[Statement], longest: int) -> _Accesses:
-        i, every = isl(), [*reads, *writes]
-        return _Accesses(
-            {s.number: i.Map(_relations([s], _access)) for s in every}, {s.number: domain_of(s) for s in every}, longest
-        )
+        every = [*reads, *writes]
+        return _Accesses({s.number: _element_of(s) for s in every}, {s.number: domain_of(s) for s in every}, longest)
 
     def time(self, *statements: Statement) -> str:
         """The schedule of statements, as a text of isl."""
@@ -480,15 +506,14 @@ def sources_of(
 
 
 def _initial(r: Statement, where: Any) -> Source:
-    element = isl().Map(f"{{ {_tuple(r)} -> {_access(r)} }}").intersect_domain(where)
-    return Source(None, r.at, where, element, r.buffer.name)
+    return Source(None, r.at, where, _element_of(r).intersect_domain(where), r.buffer.name)
 
 
 def elements_of(s: Statement, outside: Sequence[str]) -> Any:
     """The elements that iterations touch, after the variables of some loops, as a map of isl."""
     names = _named(s)
     image = ", ".join([*(names[n] for n in outside), *(text(a, names) for a in s.at)])
-    return isl().Map(f"{{ {_tuple(s)} -> [{image}]{_where(s)} }}")
+    return _map(f"{{ {_points(s)} -> [{image}]{_where(s)} }}").set_tuple_name(isl().dim_type.in_, _name(s))
 
 
 def last_of(writes: Sequence[Statement], apart: Callable[[Statement], Sequence[str]]) -> dict[int, Any]:
@@ -575,4 +600,4 @@ def set_of(box: Mapping[str, Interval], like: Any, names: Sequence[str]) -> Any:
     places = [f"i{k}" for k in range(len(names))]
     parts = [f"{box[n].start} <= {i} < {box[n].stop}" for n, i in zip(names, places, strict=True)]
     where = f" : {' and '.join(parts)}" if parts else ""
-    return isl().Set(f"{{ [{', '.join(places)}]{where} }}").set_tuple_name(like.get_tuple_name())
+    return _set(f"{{ [{', '.join(places)}]{where} }}").set_tuple_name(like.get_tuple_name())
