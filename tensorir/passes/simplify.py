@@ -106,8 +106,8 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
     the height of the function, so that a function never has the names of one inside of it.
     """
     roots = tuple(roots)
-    height = _heights(roots)
-    if not height:
+    height, alike = _heights(roots)
+    if not alike:
         return _merged(roots)
     original: dict[int, Lambda] = {}
     kept: list[tuple[Var, ...]] = []
@@ -129,15 +129,18 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
     return roots if sizes[0] == sizes[1] and roots == result else result
 
 
-def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
-    """The depth of nested functions in each function, itself included."""
+def _heights(roots: tuple[Expr, ...]) -> tuple[dict[int, int], bool]:
+    """The depth of nested functions in each function, itself included; and whether two may differ in names alone."""
     inside: dict[int, int] = {}
+    form: dict[int, int] = {}
     found: dict[int, int] = {}
     for node in postorder(*roots):
         inside[id(node)] = max((inside[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
+        named = node.type if isinstance(node, Var | Lambda) else (type(node), node.own())
+        form[id(node)] = hash((named, *(form[id(c)] for c in node.children)))
         if isinstance(node, Lambda):
             found[id(node)] = inside[id(node)]
-    return found
+    return found, len({form[function] for function in found}) < len(found)
 
 
 def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:

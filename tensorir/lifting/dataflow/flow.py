@@ -161,7 +161,7 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
         asking = [r for r in asking if r.number not in known]
         if not asking:
             continue
-        schedule = isl().UnionMap(maps.time(*asking, *given))
+        schedule = isl().UnionMap(maps.times(*asking, *given))
         flow = decided(partial(_Flow.of, asking, given, name, maps, schedule), 4)
         found.update({r.number: _sources(r, given, flow, maps) for r in asking})
     return found
@@ -194,7 +194,7 @@ def _by_elements(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> 
         tuple(f"{i.start} <= {n} < {i.stop}" for n, i in own.items()), (r.order[0],), None, None,
     )  # fmt: skip
     each = _Accesses.of([element], writes, max(len(s.order) for s in (element, *writes)))
-    schedule = isl().UnionMap(each.time(element, *writes))
+    schedule = isl().UnionMap(each.times(element, *writes))
     flow = _within_budget(partial(_Flow.of, [element], writes, r.buffer.name, each, schedule), r.buffer.name, 4)
     sources = flow.sources(element)
     indices, names = dict(zip(own, r.at, strict=True)), _named(r)
@@ -328,9 +328,13 @@ class _Accesses:
         every = [*reads, *writes]
         return _Accesses({s.number: _element_of(s) for s in every}, {s.number: domain_of(s) for s in every}, longest)
 
-    def time(self, *statements: Statement) -> str:
-        """The schedule of statements, as a text of isl."""
-        return _relations(statements, lambda s: _order(s, self.longest))
+    def time(self, s: Statement) -> str:
+        """The schedule of a statement, as a text of isl."""
+        return _relations([s], lambda s: _order(s, self.longest))
+
+    def times(self, *statements: Statement) -> str:
+        """The schedule of statements without their domains, which their access maps have."""
+        return f"{{ {'; '.join(f'{_tuple(s)} -> {_order(s, self.longest)}' for s in statements)} }}"
 
     def box(self, s: Statement) -> _Box | None:
         """The box around what a statement touches, None where it touches nothing."""
