@@ -75,6 +75,16 @@ BODIES = {
           }
           B[4*b + x] ← sum;
         }""",
+    "a carried tensor of two dims, in another order than its next value, folded along one": """
+        for b in 0:2 independent {
+          for i in 0:2 carrying (s: tensor<int, y[0:3], x[0:2]> = add_dim(x, 0, 2, add_dim(y, 0, 3, b)) next q as last) {
+            t: tensor<int, x[0:2]> ← A[2*i + x];
+            let r: tensor<int, x[0:2]> = reduce(+, 0, y)(s);
+            let q: tensor<int, y[0:3], x[0:2]> = s + add_dim(y, 0, 3, r + t);
+          }
+          let z: tensor<int, x[0:2]> = reduce(+, 0, y)(last);
+          B[4*b + x] ← z;
+        }""",
     "rounds under conditions that blocks differ in": """
         for b in 0:4 independent {
           n: int ← P[b];
