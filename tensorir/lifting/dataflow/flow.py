@@ -23,9 +23,10 @@ None ['i - 1'] { R0[i0 = 1] }
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -114,9 +115,10 @@ def _where(s: Statement) -> str:
 
 
 def _renamed(constraint: str, names: Mapping[str, str]) -> str:
-    import re
+    return _WORDS.sub(lambda m: names.get(m.group(), m.group()), constraint)
 
-    return re.sub(r"[^\W\d]\w*", lambda m: names.get(m.group(), m.group()), constraint)
+
+_WORDS = re.compile(r"[^\W\d]\w*")
 
 
 def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
@@ -161,18 +163,94 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
         asking = [r for r in asking if r.number not in known]
         if not asking:
             continue
-        schedule = isl().UnionMap(maps.times(*asking, *given))
-        flow = decided(partial(_Flow.of, asking, given, name, maps, schedule), 4)
-        found.update({r.number: _sources(r, given, flow, maps) for r in asking})
+        along = _along([*asking, *given])
+        parts = [[_without(s, along) for s in every] if along else every for every in (asking, given)]
+        few = _Accesses.of(*parts, longest) if along else maps
+        schedule = isl().UnionMap(few.times(*parts[0], *parts[1]))
+        flow = decided(partial(_Flow.of, *parts, name, few, schedule), 4)
+        found.update(
+            {r.number: _sources(r, part, given, flow, maps, along) for r, part in zip(asking, parts[0], strict=True)}
+        )
     return found
 
 
-def _sources(r: Statement, writes: Sequence[Statement], flow: _Flow | None, maps: _Accesses) -> list[Source]:
-    """The sources of a read by isl's flow analysis, or else those of the elements at its indices."""
+def _along(statements: Sequence[Statement]) -> list[int]:
+    """The indices that are a variable of its own in each of some statements, with one interval in all.
+
+    Elements that differ there never meet, and the flow of those at one place is that of all.
+    """
+    found: list[int] = []
+    for k in range(len(statements[0].at)):
+        names = [_own_variable(s, k) for s in statements]
+        # a loop around several statements is the variable of all of them
+        meets = any(a in s.order and a != b for a in names for s, b in zip(statements, names, strict=True))
+        if None in names or meets:
+            continue
+        intervals = {box_of(domain_of(s), s.names)[str(n)] for s, n in zip(statements, names, strict=True)}
+        if len(intervals) == 1:
+            found.append(k)
+    return found
+
+
+def _own_variable(s: Statement, k: int) -> str | None:
+    """The variable that is an index of a statement, where it is in no other and in no constraint with others."""
+    match s.at[k]:
+        case Affine(((str() as name, 1),), 0):
+            pass
+        case _:
+            return None
+    if any(name in a.names for j, a in enumerate(s.at) if j != k):
+        return None
+    bounds = [words for c in s.constraints if name in (words := set(_WORDS.findall(c)))]
+    return name if all(words == {name} for words in bounds) else None
+
+
+def _without(s: Statement, along: Sequence[int]) -> Statement:
+    """A statement at one place of some of its indices."""
+    gone = {name for k in along for name in s.at[k].names}
+    return replace(
+        s, at=tuple(a for k, a in enumerate(s.at) if k not in along),
+        loops=tuple(loop for loop in s.loops if loop.dim not in gone), own=tuple(d for d in s.own if d[0] not in gone),
+        constraints=tuple(c for c in s.constraints if gone.isdisjoint(_WORDS.findall(c))),
+        order=tuple(o for o in s.order if o not in gone),
+    )  # fmt: skip
+
+
+def _at_all(source: Source, r: Statement, writes: Sequence[Statement], along: Sequence[int]) -> Source:
+    """The source at one place of some indices, at all places."""
+    i = isl()
+    here = _to_one_place(r, along)
+    domain = source.domain.apply(here.reverse()).intersect(domain_of(r))
+    if source.writer is None:
+        return _initial(r, domain)
+    (w,) = (w for w in writes if w.number == source.writer)
+    pairs = {name: here_too for k in along for name, here_too in zip(w.at[k].names, r.at[k].names, strict=True)}
+    relation = here.apply_range(source.relation).apply_range(_to_one_place(w, along).reverse())
+    for there, name in pairs.items():
+        relation = relation.equate(i.dim_type.in_, r.names.index(name), i.dim_type.out, w.names.index(there))
+    rest = iter(source.at)
+    at = tuple(variable(pairs[n]) if n in pairs else next(rest) for n in w.names)
+    return Source(w.number, at, domain, relation.intersect_domain(domain))
+
+
+def _to_one_place(s: Statement, along: Sequence[int]) -> Any:
+    """The iterations of a statement without the variables of some indices."""
+    gone = {name for k in along for name in s.at[k].names}
+    kept = ", ".join(shown for n, shown in _named(s).items() if n not in gone)
+    found = _map(f"{{ {_points(s)} -> [{kept}] }}")
+    return found.set_tuple_name(isl().dim_type.in_, _name(s)).set_tuple_name(isl().dim_type.out, _name(s))
+
+
+def _sources(
+    r: Statement, part: Statement, writes: Sequence[Statement], flow: _Flow | None, maps: _Accesses,
+    along: Sequence[int],
+) -> list[Source]:  # fmt: skip
+    """The sources of a read by isl's flow analysis of a part of it, or else those of the elements at its indices."""
     try:
         if flow is None:
             raise Uncovered(_too_long(r.buffer.name))
-        return flow.sources(r)
+        sources = flow.sources(part)
+        return [_at_all(s, r, writes, along) for s in sources] if along else sources
     except Uncovered:
         if (known := _by_elements(r, writes, maps)) is None:
             raise

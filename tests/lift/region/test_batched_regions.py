@@ -77,13 +77,20 @@ BODIES = {
         }""",
     "a carried tensor of two dims, in another order than its next value, folded along one": """
         for b in 0:2 independent {
-          for i in 0:2 carrying (s: tensor<int, y[0:3], x[0:2]> = add_dim(x, 0, 2, add_dim(y, 0, 3, b)) next q as last) {
+          for i in 0:2 carrying (s: tensor<int, y[0:3], x[0:2]> = add_dim(x, 0, 2, add_dim(y, 0, 3, b)) next q as z) {
             t: tensor<int, x[0:2]> ← A[2*i + x];
             let r: tensor<int, x[0:2]> = reduce(+, 0, y)(s);
             let q: tensor<int, y[0:3], x[0:2]> = s + add_dim(y, 0, 3, r + t);
           }
-          let z: tensor<int, x[0:2]> = reduce(+, 0, y)(last);
-          B[4*b + x] ← z;
+          let e: tensor<int, x[0:2]> = reduce(+, 0, y)(z);
+          B[4*b + x] ← e;
+        }""",
+    "a carried tensor that is the same along a dim, folded along it": """
+        for b in 0:3 {
+          for i in 0:b carrying (s: tensor<int, x[0:2]> = add_dim(x, 0, 2, 3) next q as last) {
+            let q: tensor<int, x[0:2]> = s ^ 6;
+          }
+          B[0] ← reduce(+, 0, x)(last);
         }""",
     "rounds under conditions that blocks differ in": """
         for b in 0:4 independent {
