@@ -101,6 +101,16 @@ BODIES = {
           } giving (j: int = last else 9)
           B[b + 4] ← j;
         }""",
+    "rounds under a condition, in order, whose last values leave it": """
+        for b in 0:4 {
+          n: int ← P[b];
+          let odd: bool = mod(n, 2) = 1;
+          if odd {
+            while carrying (k: int = 0 next m as last) { } do k < n { let m: int = k + 3; }
+          } giving (j: int = last else 9)
+          c: int ← B[0];
+          B[0] ← c * 2 + j;
+        }""",
     "a round that blocks carry in order": """
         for b in 0:4 {
           n: int ← P[b];
