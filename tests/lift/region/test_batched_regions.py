@@ -48,6 +48,15 @@ BODIES = {
           old: tensor<int, x[0:4]> ← atomic max P[4*b + x] ← t;
           B[4*b + x] ← old;
         }""",
+    "what updates one after the other saw, at a place that data tell": """
+        for b in 0:2 {
+          for i in 0:4 {
+            p: int ← P[i];
+            t: int ← A[4*b + i];
+            old: int ← atomic plus A[p] ← t;
+            B[4*b + i] ← old;
+          }
+        }""",
     "a choice whose values leave it": """
         for b in 0:4 independent {
           t: tensor<int, x[0:2]> ← A[2*b + x];
