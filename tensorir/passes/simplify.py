@@ -112,8 +112,8 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
     the height of the function, so that a function never has the names of one inside of it.
     """
     roots = tuple(roots)
-    height = _heights(roots)
-    if not height:
+    height, alike = _heights(roots)
+    if not alike:
         return _merged(roots)
     original: dict[int, Lambda] = {}
     kept: list[tuple[Var, ...]] = []
@@ -130,22 +130,23 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
 
     merged = _merged(rescoped(roots, canonical, applied=False))
     result = rescoped(merged, named_again, applied=False)
-
-    def size(root: Expr) -> int:
-        return sum(1 for _ in postorder(root))
-
-    return tuple(old if old == new and size(old) == size(new) else new for old, new in zip(roots, result, strict=True))
+    # what two of the roots share counts once
+    sizes = [sum(1 for _ in postorder(*every)) for every in (roots, result)]
+    return roots if sizes[0] == sizes[1] and roots == result else result
 
 
-def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
-    """The depth of nested functions in each function, itself included."""
+def _heights(roots: tuple[Expr, ...]) -> tuple[dict[int, int], bool]:
+    """The depth of nested functions in each function, itself included; and whether two may differ in names alone."""
     inside: dict[int, int] = {}
+    form: dict[int, int] = {}
     heights: dict[int, int] = {}
     for node in postorder(*roots):
         inside[id(node)] = max((inside[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
+        named = node.type if isinstance(node, Var | Lambda) else (type(node), node.own())
+        form[id(node)] = hash((named, *(form[id(c)] for c in node.children)))
         if isinstance(node, Lambda):
             heights[id(node)] = inside[id(node)]
-    return heights
+    return heights, len({form[function] for function in heights}) < len(heights)
 
 
 def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
