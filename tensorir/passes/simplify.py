@@ -117,8 +117,8 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
     nesting height of their function, so that nested functions never share a name; the names are restored afterwards.
     """
     roots = tuple(roots)
-    heights = _heights(roots)
-    if not heights:
+    heights, have_lookalikes = _heights(roots)
+    if not have_lookalikes:
         return _merged(roots)
     original: dict[int, Lambda] = {}
     # keeps the new parameters alive, since `original` is keyed by their identity
@@ -140,22 +140,26 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
 
     merged = _merged(rescoped(roots, canonical, applied=False))
     result = rescoped(merged, named_again, applied=False)
-
-    def size(root: Expr) -> int:
-        return sum(1 for _ in postorder(root))
-
-    return tuple(old if old == new and size(old) == size(new) else new for old, new in zip(roots, result, strict=True))
+    # nodes that two of the roots share count once
+    sizes = [sum(1 for _ in postorder(*expressions)) for expressions in (roots, result)]
+    return roots if sizes[0] == sizes[1] and roots == result else result
 
 
-def _heights(roots: tuple[Expr, ...]) -> dict[int, int]:
-    """The nesting height of each function, itself included, by identity."""
+def _heights(roots: tuple[Expr, ...]) -> tuple[dict[int, int], bool]:
+    """The nesting height of each function, itself included, by identity; True if two may differ only in names.
+
+    Functions are compared by a hash of their structure without names: equal hashes may also be a coincidence.
+    """
     depths: dict[int, int] = {}
+    form_hash: dict[int, int] = {}
     heights: dict[int, int] = {}
     for node in postorder(*roots):
         depths[id(node)] = max((depths[id(c)] for c in node.children), default=0) + isinstance(node, Lambda)
+        named = node.type if isinstance(node, Var | Lambda) else (type(node), node.own())
+        form_hash[id(node)] = hash((named, *(form_hash[id(c)] for c in node.children)))
         if isinstance(node, Lambda):
             heights[id(node)] = depths[id(node)]
-    return heights
+    return heights, len({form_hash[function] for function in heights}) < len(heights)
 
 
 def _merged(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -65,6 +65,14 @@ def fields_of(kind: type[Node]) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(kind) if f.init and f.name not in skipped)  # type: ignore[arg-type]
 
 
+@cache
+def _holders(kind: type[Node]) -> tuple[str, ...]:
+    """The fields of a kind of node that may hold nodes, by their types."""
+    plain = {"str", "int", "bool", "float", "DataType", "ForKind", "IterKind", "tuple[int, ...]", "tuple[str, ...]"}
+    types = {f.name: f.type for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return () if issubclass(kind, Var) else tuple(name for name in fields_of(kind) if types[name] not in plain)
+
+
 def children(node: Node) -> Sequence[Node]:
     """The nodes directly below, in the order of the fields (inside tuples and mappings too).
 
@@ -72,7 +80,7 @@ def children(node: Node) -> Sequence[Node]:
     has its data, shape, strides and offset below it.
     """
     found: list[Node] = []
-    for name in () if isinstance(node, Var) else fields_of(type(node)):
+    for name in _holders(type(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
             found.append(value)

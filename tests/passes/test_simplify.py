@@ -17,7 +17,7 @@ from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import BOOL, FLOAT64, SCALARS, tensor
 from tensorir.passes import FoldConstants, PropagateConditions, Simplify
 from tensorir.passes.base import shown
-from tensorir.passes.simplify import RULES
+from tensorir.passes.simplify import RULES, Cse
 from tensorir.text import parse
 
 # One row per rule
@@ -264,3 +264,10 @@ def test_a_guard_keeps_a_gradient_finite() -> None:
 
     with jax.enable_x64(True):
         np.testing.assert_array_equal(jax.grad(total)(jnp.asarray(y)), [1.0, 1.0, 1.0, 0.5, 2.0])
+
+
+def test_what_two_closures_compute_alike_is_one_node_where_it_has_a_function():
+    fold = "reduce(λ(s: tensor<float>, e: tensor<float>) → s × 0.5 + e, 0.0, I)(x)"
+    f = parse(f"f(x: tensor<float, I[0:4]>, a: tensor<float>, b: tensor<float>) {{ a ← {fold}; b ← {fold}; }}")
+    first, second = values(Cse().run(f).closures)
+    assert first is second

@@ -6,7 +6,7 @@ asked for behind it, is memory with an element for each iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from tensorir.integers.affine import Affine, variable
@@ -97,8 +97,8 @@ class _Abreast:
                     made.append(self.rounds(node, pairs, active))
                     together = []
                 case If(_, body, otherwise, joined) if not self.loops:
-                    asked = later.union(*(j.value.free | j.otherwise.free for j in joined))
-                    body, otherwise = (self.spread(side, None, asked) for side in (body, otherwise))
+                    body = self.branch(body, [j.value for j in joined])
+                    otherwise = self.branch(otherwise, [j.otherwise for j in joined])
                     made += (*self.group(together, None, later), replace(node, body=body, otherwise=otherwise))
                     together = []
                 case If():
@@ -136,15 +136,22 @@ class _Abreast:
         if not nodes:
             return ()
         asked = frozenset[Var]().union(*map(uses, nodes)) & self.kept.keys()
-        body: list[Node] = []
-        for v in sorted(asked, key=lambda v: v.name):
-            here = Var(self.fresh(v.name), v.type)
-            body += [Read(here, self.kept[v], self.at(v)), Let(v, here)]
-        body += nodes
+        body: list[Node] = [*self.kept_values(asked), *nodes]
         if self.loops:
             own = [v for n in nodes for v in results(n)]
             body += [self.put(v, v) for v in own if v in after and v not in asked]
         return self.nest(body, active)
+
+    def kept_values(self, asked: Set[Var]) -> Iterator[Node]:
+        for v in sorted(asked, key=lambda v: v.name):
+            here = Var(self.fresh(v.name), v.type)
+            yield from (Read(here, self.kept[v], self.at(v)), Let(v, here))
+
+    def branch(self, nodes: Nodes, values: Sequence[Expr]) -> Nodes:
+        """A branch of a choice of one iteration, and what its loops leave that its values ask for."""
+        made = self.spread(nodes, None, frozenset())
+        left = frozenset(v for node in nodes for v in results(node)) & self.kept.keys()
+        return *made, *self.kept_values(left & frozenset[Var]().union(*(e.free for e in values)))
 
     def nest(self, body: Sequence[Node], active: Buffer | None = None) -> Nodes:
         """The nodes for all iterations, or for those that are active."""

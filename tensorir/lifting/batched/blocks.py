@@ -33,6 +33,12 @@ class Access:
     def kind(self) -> str:
         return type(self.node).__name__
 
+    @property
+    def lanes(self) -> dict[str, tuple[int, int]]:
+        """The dims of the value, each with its first and its last index."""
+        value = self.node.result.type if isinstance(self.node, Read) else self.node.value.tensor
+        return {n: (i.start, i.stop - 1) for n, i in value.dims.items}
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
@@ -127,6 +133,9 @@ def outside(accesses: Sequence[Access], dims: Mapping[str, tuple[int, int]]) -> 
     for a in accesses:
         for k, (i, extent) in enumerate(zip(a.at, a.shape, strict=True)):
             if not a.exact or not isinstance(i, Affine) or _guarded(a, i, extent):
+                continue
+            reach = i.range({**dims, **a.lanes})
+            if reach is not None and reach[0] >= 0 and reach[1] < extent:
                 continue
             names = [*dims, *a.names]
             if not i.names <= set(names) or not all(c.names <= set(names) for c, _ in a.constraints):
@@ -347,8 +356,8 @@ def _race(found: Conflict, dims: Mapping[str, tuple[int, int]]) -> Diagnostic:
 
 def _refuse_meeting(node: Atomic, ranges: Mapping[str, tuple[int, int]]) -> None:
     """Lanes of one tile that may update one element, and see in which order they did."""
-    lanes = {n: (i.start, i.stop - 1) for n, i in node.value.tensor.dims.items}
-    if conflict(accesses_of((node,)), lanes, ranges) is not None:
+    accesses = accesses_of((node,))
+    if conflict(accesses, accesses[0].lanes, ranges) is not None:
         message = (
             f"lanes of a tile may update one element of '{node.buffer.name}', and what each of them saw is asked for."
         )

@@ -23,9 +23,10 @@ None ['i - 1'] { R0[i0 = 1] }
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -66,20 +67,46 @@ class Source:
     buffer: str = ""
 
 
-@remembered("facts of nests", limit=256)
+@remembered("facts of nests", limit=1024)
 def domain_of(s: Statement) -> Any:
     """The iterations of a statement, with the points of its window."""
-    return isl().Set(f"{{ {_tuple(s)}{_where(s)} }}")
+    return _set(f"{{ {_points(s)}{_where(s)} }}").set_tuple_name(_name(s))
+
+
+@remembered("facts of nests", limit=1024)
+def _element_of(s: Statement) -> Any:
+    """The access map of a statement."""
+    return _map(f"{{ {_points(s)} -> {_access(s)}{_where(s)} }}").set_tuple_name(isl().dim_type.in_, _name(s))
+
+
+@remembered("facts of nests", limit=1024)
+def _set(words: str) -> Any:
+    """Statements of one nest have one domain, and to read its text takes isl longer than most questions about it."""
+    return isl().Set(words)
+
+
+@remembered("facts of nests", limit=1024)
+def _map(words: str) -> Any:
+    return isl().Map(words)
+
+
+def _name(s: Statement) -> str:
+    return f"{'R' if s.is_read else 'W'}{s.number}"
+
+
+def _points(s: Statement) -> str:
+    return f"[{', '.join(_named(s).values())}]"
 
 
 def _tuple(s: Statement) -> str:
-    return f"{'R' if s.is_read else 'W'}{s.number}[{', '.join(_named(s).values())}]"
+    return f"{_name(s)}{_points(s)}"
 
 
 def _named(s: Statement) -> dict[str, str]:
     return {name: f"i{k}" for k, name in enumerate(s.names)}
 
 
+@remembered("facts of nests", limit=1024)
 def _where(s: Statement) -> str:
     if not s.constraints:
         return ""
@@ -88,9 +115,10 @@ def _where(s: Statement) -> str:
 
 
 def _renamed(constraint: str, names: Mapping[str, str]) -> str:
-    import re
+    return _WORDS.sub(lambda m: names.get(m.group(), m.group()), constraint)
 
-    return re.sub(r"[^\W\d]\w*", lambda m: names.get(m.group(), m.group()), constraint)
+
+_WORDS = re.compile(r"[^\W\d]\w*")
 
 
 def flow_of(statements: Sequence[Statement]) -> dict[int, list[Source]]:
@@ -117,6 +145,8 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
     name = touching[0].buffer.name
     reads = [s for s in touching if s.is_read]
     writes = [s for s in touching if not s.is_read]
+    if not writes:
+        return {r.number: [] if (d := domain_of(r)).is_empty() else [_initial(r, d)] for r in reads}
     # to read a text is no question: it takes no part in the budget
     maps = _Accesses.of(reads, writes, longest)
     found: dict[int, list[Source]] = {}
@@ -133,18 +163,94 @@ def _flow(touching: Sequence[Statement], longest: int) -> dict[int, list[Source]
         asking = [r for r in asking if r.number not in known]
         if not asking:
             continue
-        schedule = isl().UnionMap(maps.time(*asking, *given))
-        flow = decided(partial(_Flow.of, asking, given, name, maps, schedule), 4)
-        found.update({r.number: _sources(r, given, flow, maps) for r in asking})
+        along = _along([*asking, *given])
+        parts = [[_without(s, along) for s in every] if along else every for every in (asking, given)]
+        few = _Accesses.of(*parts, longest) if along else maps
+        schedule = isl().UnionMap(few.times(*parts[0], *parts[1]))
+        flow = decided(partial(_Flow.of, *parts, name, few, schedule), 4)
+        found.update(
+            {r.number: _sources(r, part, given, flow, maps, along) for r, part in zip(asking, parts[0], strict=True)}
+        )
     return found
 
 
-def _sources(r: Statement, writes: Sequence[Statement], flow: _Flow | None, maps: _Accesses) -> list[Source]:
-    """The sources of a read by isl's flow analysis, or else those of the elements at its indices."""
+def _along(statements: Sequence[Statement]) -> list[int]:
+    """The indices that are a variable of its own in each of some statements, with one interval in all.
+
+    Elements that differ there never meet, and the flow of those at one place is that of all.
+    """
+    found: list[int] = []
+    for k in range(len(statements[0].at)):
+        names = [_own_variable(s, k) for s in statements]
+        # a loop around several statements is the variable of all of them
+        meets = any(a in s.order and a != b for a in names for s, b in zip(statements, names, strict=True))
+        if None in names or meets:
+            continue
+        intervals = {box_of(domain_of(s), s.names)[str(n)] for s, n in zip(statements, names, strict=True)}
+        if len(intervals) == 1:
+            found.append(k)
+    return found
+
+
+def _own_variable(s: Statement, k: int) -> str | None:
+    """The variable that is an index of a statement, where it is in no other and in no constraint with others."""
+    match s.at[k]:
+        case Affine(((str() as name, 1),), 0):
+            pass
+        case _:
+            return None
+    if any(name in a.names for j, a in enumerate(s.at) if j != k):
+        return None
+    bounds = [words for c in s.constraints if name in (words := set(_WORDS.findall(c)))]
+    return name if all(words == {name} for words in bounds) else None
+
+
+def _without(s: Statement, along: Sequence[int]) -> Statement:
+    """A statement at one place of some of its indices."""
+    gone = {name for k in along for name in s.at[k].names}
+    return replace(
+        s, at=tuple(a for k, a in enumerate(s.at) if k not in along),
+        loops=tuple(loop for loop in s.loops if loop.dim not in gone), own=tuple(d for d in s.own if d[0] not in gone),
+        constraints=tuple(c for c in s.constraints if gone.isdisjoint(_WORDS.findall(c))),
+        order=tuple(o for o in s.order if o not in gone),
+    )  # fmt: skip
+
+
+def _at_all(source: Source, r: Statement, writes: Sequence[Statement], along: Sequence[int]) -> Source:
+    """The source at one place of some indices, at all places."""
+    i = isl()
+    here = _to_one_place(r, along)
+    domain = source.domain.apply(here.reverse()).intersect(domain_of(r))
+    if source.writer is None:
+        return _initial(r, domain)
+    (w,) = (w for w in writes if w.number == source.writer)
+    pairs = {name: here_too for k in along for name, here_too in zip(w.at[k].names, r.at[k].names, strict=True)}
+    relation = here.apply_range(source.relation).apply_range(_to_one_place(w, along).reverse())
+    for there, name in pairs.items():
+        relation = relation.equate(i.dim_type.in_, r.names.index(name), i.dim_type.out, w.names.index(there))
+    rest = iter(source.at)
+    at = tuple(variable(pairs[n]) if n in pairs else next(rest) for n in w.names)
+    return Source(w.number, at, domain, relation.intersect_domain(domain))
+
+
+def _to_one_place(s: Statement, along: Sequence[int]) -> Any:
+    """The iterations of a statement without the variables of some indices."""
+    gone = {name for k in along for name in s.at[k].names}
+    kept = ", ".join(shown for n, shown in _named(s).items() if n not in gone)
+    found = _map(f"{{ {_points(s)} -> [{kept}] }}")
+    return found.set_tuple_name(isl().dim_type.in_, _name(s)).set_tuple_name(isl().dim_type.out, _name(s))
+
+
+def _sources(
+    r: Statement, part: Statement, writes: Sequence[Statement], flow: _Flow | None, maps: _Accesses,
+    along: Sequence[int],
+) -> list[Source]:  # fmt: skip
+    """The sources of a read by isl's flow analysis of a part of it, or else those of the elements at its indices."""
     try:
         if flow is None:
             raise Uncovered(_too_long(r.buffer.name))
-        return flow.sources(r)
+        sources = flow.sources(part)
+        return [_at_all(s, r, writes, along) for s in sources] if along else sources
     except Uncovered:
         if (known := _by_elements(r, writes, maps)) is None:
             raise
@@ -166,7 +272,7 @@ def _by_elements(r: Statement, writes: Sequence[Statement], maps: _Accesses) -> 
         tuple(f"{i.start} <= {n} < {i.stop}" for n, i in own.items()), (r.order[0],), None, None,
     )  # fmt: skip
     each = _Accesses.of([element], writes, max(len(s.order) for s in (element, *writes)))
-    schedule = isl().UnionMap(each.time(element, *writes))
+    schedule = isl().UnionMap(each.times(element, *writes))
     flow = _within_budget(partial(_Flow.of, [element], writes, r.buffer.name, each, schedule), r.buffer.name, 4)
     sources = flow.sources(element)
     indices, names = dict(zip(own, r.at, strict=True)), _named(r)
@@ -297,14 +403,16 @@ class _Accesses:
 
     @staticmethod
     def of(reads: Sequence[Statement], writes: Sequence[Statement], longest: int) -> _Accesses:
-        i, every = isl(), [*reads, *writes]
-        return _Accesses(
-            {s.number: i.Map(_relations([s], _access)) for s in every}, {s.number: domain_of(s) for s in every}, longest
-        )
+        every = [*reads, *writes]
+        return _Accesses({s.number: _element_of(s) for s in every}, {s.number: domain_of(s) for s in every}, longest)
 
-    def time(self, *statements: Statement) -> str:
-        """The schedule of statements, as a text of isl."""
-        return _relations(statements, lambda s: _order(s, self.longest))
+    def time(self, s: Statement) -> str:
+        """The schedule of a statement, as a text of isl."""
+        return _relations([s], lambda s: _order(s, self.longest))
+
+    def times(self, *statements: Statement) -> str:
+        """The schedule of statements without their domains, which their access maps have."""
+        return f"{{ {'; '.join(f'{_tuple(s)} -> {_order(s, self.longest)}' for s in statements)} }}"
 
     def box(self, s: Statement) -> _Box | None:
         """The box around what a statement touches, None where it touches nothing."""
@@ -480,15 +588,14 @@ def sources_of(
 
 
 def _initial(r: Statement, where: Any) -> Source:
-    element = isl().Map(f"{{ {_tuple(r)} -> {_access(r)} }}").intersect_domain(where)
-    return Source(None, r.at, where, element, r.buffer.name)
+    return Source(None, r.at, where, _element_of(r).intersect_domain(where), r.buffer.name)
 
 
 def elements_of(s: Statement, outside: Sequence[str]) -> Any:
     """The elements that iterations touch, after the variables of some loops, as a map of isl."""
     names = _named(s)
     image = ", ".join([*(names[n] for n in outside), *(text(a, names) for a in s.at)])
-    return isl().Map(f"{{ {_tuple(s)} -> [{image}]{_where(s)} }}")
+    return _map(f"{{ {_points(s)} -> [{image}]{_where(s)} }}").set_tuple_name(isl().dim_type.in_, _name(s))
 
 
 def last_of(writes: Sequence[Statement], apart: Callable[[Statement], Sequence[str]]) -> dict[int, Any]:
@@ -575,4 +682,4 @@ def set_of(box: Mapping[str, Interval], like: Any, names: Sequence[str]) -> Any:
     places = [f"i{k}" for k in range(len(names))]
     parts = [f"{box[n].start} <= {i} < {box[n].stop}" for n, i in zip(names, places, strict=True)]
     where = f" : {' and '.join(parts)}" if parts else ""
-    return isl().Set(f"{{ [{', '.join(places)}]{where} }}").set_tuple_name(like.get_tuple_name())
+    return _set(f"{{ [{', '.join(places)}]{where} }}").set_tuple_name(like.get_tuple_name())

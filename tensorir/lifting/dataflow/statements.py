@@ -341,7 +341,8 @@ class _Walk:
         """A write whose places data tell, for all iterations of the loops around it alone."""
         value, lanes = self.expression(node.value), node.value.tensor.dims.items
         inner = self.demanded(place, node.where)
-        around = self.shared.get(node, 0)
+        # an update that returns what was there asks each iteration for those before it
+        around = self.shared.get(node, len(place.outside))
         if around < len(place.outside):
             here = place.outside[around]
         else:

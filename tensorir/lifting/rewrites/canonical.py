@@ -568,7 +568,7 @@ def tidied(
     """
     canonical = Canonical(exact, [] if merged is None else merged)
     f = named(PropagateConditions().run(canonical.run(f)))
-    f = _in_one_order(_without_renames(canonical.run(f), canonical, named), exact)
+    f = _in_one_order(_without_renames(f, canonical, named), exact)
     if not any(decides(e) for e in postorder(*values(f.closures))):
         return f
     # moves inside of choices have met by now, and what is left of them is known
@@ -596,15 +596,15 @@ def _without_added(c: Closure) -> Expr:
 
 
 def _without_renames(f: Fencil, canonical: Canonical, named: Callable[[Fencil], Fencil]) -> Fencil:
-    """The fencil without the renames that come to light when others have gone."""
+    """The fencil in canonical form, without the renames that come to light when others have gone."""
     for _ in range(MOST_ROUNDS):
-        if not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(f.closures))):
-            return f
-        new = named(f)
-        if new == f:
-            return f
-        f = canonical.run(new)
-    return f
+        new = canonical.run(f)
+        if new is f or not any(isinstance(e, Call) and e.op == "rename" for e in postorder(*values(new.closures))):
+            return new
+        f = named(new)
+        if f == new:
+            return new
+    return canonical.run(f)
 
 
 def _named(f: Fencil) -> Fencil:

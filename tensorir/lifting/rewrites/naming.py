@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from typing import Any
 
 from tensorir.integers.dims import Dims, Interval
@@ -82,38 +83,43 @@ def one_name_each(f: Fencil, kept: Set[str] = frozenset()) -> Fencil:
 
 def _named_inside(f: Fencil) -> Fencil:
     """A rename of what nothing else uses gives its names to all that is inside, parameters of the fencil included."""
+    while (new := _named_inside_once(f)) is not f:
+        f = new
+    return f
+
+
+def _named_inside_once(f: Fencil) -> Fencil:
     roots = list(values(f.closures))
+    nodes = list(postorder(*roots))
+    renames = [e for e in nodes if isinstance(e, Call) and e.op == "rename"]
+    if not renames:
+        return f
     written = {c.output for c in f.closures}
     users: dict[int, list[int]] = {}
-    for e in postorder(*roots):
+    for e in nodes:
         for c in e.children:
             users.setdefault(id(c), []).append(id(e))
     roots_now = {id(r) for r in roots}
-    done: dict[int, Expr] = {}
-    params: dict[Var, Var] = {}
-    for e in postorder(*roots):
-        if not (isinstance(e, Call) and e.op == "rename"):
+    for e in renames:
+        (inner,) = e.children
+        # a variable that is written has its names, and a parameter of a function around is none of the fencil
+        if any(v in written or v not in f.params for v in inner.free):
             continue
-        below = list(postorder(e.args[0]))
+        below = list(postorder(inner))
         own = {id(b) for b in below} | {id(e)}
-        alone = all(id(b) not in roots_now and all(u in own for u in users[id(b)]) for b in below)
-        names = dict(e.static[0])
-        mentioned = {n for b in below for n in own_names(b)}
-        # names that go away are free for others
-        if not alone or (mentioned - names.keys()) & set(names.values()) or any(v in written for v in e.args[0].free):
+        if any(id(b) in roots_now or any(u not in own for u in users[id(b)]) for b in below):
             continue
-        if any(v in params or v not in f.params for v in e.args[0].free):
-            continue  # a parameter of a function around it is not one of the fencil
-        params.update({v: variable_under(v, names) for v in e.args[0].free})
-        done[id(e)] = under_names([e.args[0]], names)[0]
-        break
-    if not done:
-        return f
-    made: dict[int, Expr] = {}
-    for e in postorder(*roots):
-        made[id(e)] = done.get(id(e)) or rebuild(e, tuple(made[id(c)] for c in e.children))
-    stores = [closure(c.output, made[id(c.value)], c.region, c.span) for c in f.closures]
-    return _named_inside(fencil(f.name, [params.get(p, p) for p in f.params], stores, f.span, f.buffers))
+        names = dict(e.static[0])
+        # names that go away are free for others
+        if {n for b in below for n in own_names(b)}.difference(names).isdisjoint(names.values()):
+            params = {v: variable_under(v, names) for v in inner.free}
+            made = {id(e): under_names([inner], names)[0]}
+            for x in nodes:
+                if id(x) not in made:
+                    made[id(x)] = rebuild(x, tuple([made[id(c)] for c in x.children]))
+            stores = [closure(c.output, made[id(c.value)], c.region, c.span) for c in f.closures]
+            return fencil(f.name, [params.get(p, p) for p in f.params], stores, f.span, f.buffers)
+    return f
 
 
 Sets = Iterable[frozenset[str]]
@@ -202,12 +208,11 @@ def own_names(e: Expr) -> frozenset[str]:
         case Lambda(params) | Operator(_, params):
             types = [p.type if isinstance(p, Var) else p for p in params]
             return frozenset(n for t in types for n in t.dims.names)
-        case Call(op, _, static):
+        case Call(op, _, static) if slots := _slots_of(op):
             mentioned: list[str] = [*e.tensor.dims.names]
-            over = SLOTS
-            for slot, value in zip(TABLE[op].static_slots, static, strict=False):
-                if slot in over and value is not None:
-                    mentioned += over[slot][1](value)
+            for k, slot in slots:
+                if static[k] is not None:
+                    mentioned += SLOTS[slot][1](static[k])
             return frozenset(mentioned)
         case _:
             return frozenset(e.tensor.dims.names)
@@ -237,17 +242,23 @@ def node_under(e: Expr, children: tuple[Expr, ...], names: Mapping[str, str]) ->
         case Var():
             return variable_under(e, names)
         case Lambda(params):
-            return dataclasses.replace(e, params=tuple(variable_under(p, names) for p in params), results=children)
+            new = tuple(variable_under(p, names) for p in params)
+            changed = any(a is not b for a, b in zip(new, params, strict=True))
+            return dataclasses.replace(e, params=new, results=children) if changed else rebuild(e, children)
         case Operator(_, params):
-            return dataclasses.replace(e, params=tuple(_type(p, names) for p in params))
+            types = tuple(_type(p, names) for p in params)
+            changed = any(a is not b for a, b in zip(types, params, strict=True))
+            return dataclasses.replace(e, params=types) if changed else e
         case Call(op, _, static):
-            mentioned = tuple(
-                SLOTS[slot][0](value, names) if slot in SLOTS and value is not None else value
-                for slot, value in zip(TABLE[op].static_slots, static, strict=False)
-            ) + static[len(TABLE[op].static_slots) :]  # fmt: skip
+            mentioned = list(static)
+            for k, slot in _slots_of(op):
+                if static[k] is not None:
+                    mentioned[k] = SLOTS[slot][0](static[k], names)
             if op == "rename" and not mentioned[0]:
                 return with_label(children[0], e.label) if e.label else children[0]
-            return dataclasses.replace(e, args=children, static=mentioned)
+            if (new := tuple(mentioned)) == tuple(static):
+                return rebuild(e, children)
+            return dataclasses.replace(e, args=children, static=new)
         case Apply():
             return rebuild(e, children)
         case _:
@@ -265,6 +276,12 @@ def _type(t: TensorType, names: Mapping[str, str]) -> TensorType:
 
 def dims_under(dims: Dims, names: Mapping[str, str]) -> Dims:
     return Dims(tuple((names.get(n, n), i) for n, i in dims.items))
+
+
+@cache
+def _slots_of(op: str) -> tuple[tuple[int, str], ...]:
+    """The static parameters of a builtin that mention dims, with their kinds."""
+    return tuple((k, slot) for k, slot in enumerate(TABLE[op].static_slots) if slot in SLOTS)
 
 
 def _several(dims: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from tensorir.lifting.region.nodes import (
     Atomic,
     Bound,
     Buffer,
+    Carried,
     Check,
     Condition,
     External,
@@ -82,22 +83,22 @@ class _Machine:
                     return
                 if len(states) > 1:
                     for s in states:  # a loop inside of what runs in lockstep has one trip count
-                        s.update({c.inside.name: self.value(c.first, s) for c in carried})
+                        s.update({c.inside.name: self.as_in(c.inside, c.first, s) for c in carried})
                     for i in self.rounds(start, stop, states[0]):
                         for s in states:
                             s[dim] = np.asarray(i, np.int32)
                         self.run(body, states)
                         for s in states:
-                            s.update({c.inside.name: v for c, v in [(c, self.value(c.next, s)) for c in carried]})
+                            self.hand_on(carried, s)
                     for s in states:
                         s.update({c.result.name: s[c.inside.name] for c in carried})
                     return
                 for s in states:
-                    s.update({c.inside.name: self.value(c.first, s) for c in carried})
+                    s.update({c.inside.name: self.as_in(c.inside, c.first, s) for c in carried})
                     for i in self.rounds(start, stop, s):
                         s[dim] = np.asarray(i, np.int32)
                         self.run(body, [s])
-                        s.update({c.inside.name: v for c, v in [(c, self.value(c.next, s)) for c in carried]})
+                        self.hand_on(carried, s)
                     s.update({c.result.name: s[c.inside.name] for c in carried})
             case If(conditions, body, otherwise, joined):
                 holding = [s for s in states if self.all_hold(conditions, s)]
@@ -107,18 +108,18 @@ class _Machine:
                 if others:
                     self.run(otherwise, others)
                 for s in holding:
-                    s.update({j.result.name: v for j, v in [(j, self.value(j.value, s)) for j in joined]})
+                    s.update({j.result.name: self.as_in(j.result, j.value, s) for j in joined})
                 for s in others:
-                    s.update({j.result.name: v for j, v in [(j, self.value(j.otherwise, s)) for j in joined]})
+                    s.update({j.result.name: self.as_in(j.result, j.otherwise, s) for j in joined})
             case While(before, condition, body, carried):
                 for s in states:
-                    s.update({c.inside.name: self.value(c.first, s) for c in carried})
+                    s.update({c.inside.name: self.as_in(c.inside, c.first, s) for c in carried})
                     while True:
                         self.run(before, [s])
                         if not self.value(condition, s):
                             break
                         self.run(body, [s])
-                        s.update({c.inside.name: v for c, v in [(c, self.value(c.next, s)) for c in carried]})
+                        self.hand_on(carried, s)
                     s.update({c.result.name: s[c.inside.name] for c in carried})
             case Read(result):
                 for s in states:
@@ -136,7 +137,7 @@ class _Machine:
                     self.update(node, s)
             case Let(result, value):
                 for s in states:
-                    s[result.name] = self.value(value, s)
+                    s[result.name] = self.as_in(result, value, s)
             case Check(condition, message, span):
                 for s in states:
                     if not self.value(condition, s):
@@ -145,6 +146,15 @@ class _Machine:
                 pass
             case External(name, span=span):
                 raise refuse("TL24", f"'{name}' is known by its name only.", at=span)
+
+    def as_in(self, v: Var, e: Expr, s: Mapping[str, Any]) -> Array:
+        """The value of an expression, its axes in the order of a variable's dims."""
+        names = e.tensor.dims.names
+        return np.transpose(self.value(e, s), [names.index(n) for n in v.type.dims.names])
+
+    def hand_on(self, carried: Sequence[Carried], s: Values) -> None:
+        """The next values of a loop, all of them before any is in its place."""
+        s.update({c.inside.name: self.as_in(c.inside, c.next, s) for c in carried})
 
     def rounds(self, start: Index, stop: Index, s: Values) -> range:
         return range(self.number(start, s), self.number(stop, s))

@@ -48,6 +48,15 @@ BODIES = {
           old: tensor<int, x[0:4]> ← atomic max P[4*b + x] ← t;
           B[4*b + x] ← old;
         }""",
+    "what updates one after the other saw, at a place that data tell": """
+        for b in 0:2 {
+          for i in 0:4 {
+            p: int ← P[i];
+            t: int ← A[4*b + i];
+            old: int ← atomic plus A[p] ← t;
+            B[4*b + i] ← old;
+          }
+        }""",
     "a choice whose values leave it": """
         for b in 0:4 independent {
           t: tensor<int, x[0:2]> ← A[2*b + x];
@@ -75,6 +84,23 @@ BODIES = {
           }
           B[4*b + x] ← sum;
         }""",
+    "a carried tensor of two dims, in another order than its next value, folded along one": """
+        for b in 0:2 independent {
+          for i in 0:2 carrying (s: tensor<int, y[0:3], x[0:2]> = add_dim(x, 0, 2, add_dim(y, 0, 3, b)) next q as z) {
+            t: tensor<int, x[0:2]> ← A[2*i + x];
+            let r: tensor<int, x[0:2]> = reduce(+, 0, y)(s);
+            let q: tensor<int, y[0:3], x[0:2]> = s + add_dim(y, 0, 3, r + t);
+          }
+          let e: tensor<int, x[0:2]> = reduce(+, 0, y)(z);
+          B[4*b + x] ← e;
+        }""",
+    "a carried tensor that is the same along a dim, folded along it": """
+        for b in 0:3 {
+          for i in 0:b carrying (s: tensor<int, x[0:2]> = add_dim(x, 0, 2, 3) next q as last) {
+            let q: tensor<int, x[0:2]> = s ^ 6;
+          }
+          B[0] ← reduce(+, 0, x)(last);
+        }""",
     "rounds under conditions that blocks differ in": """
         for b in 0:4 independent {
           n: int ← P[b];
@@ -83,6 +109,16 @@ BODIES = {
             while carrying (k: int = 0 next m as last) { } do k < n { let m: int = k + 3; atomic plus B[b] ← k; }
           } giving (j: int = last else 9)
           B[b + 4] ← j;
+        }""",
+    "rounds under a condition, in order, whose last values leave it": """
+        for b in 0:4 {
+          n: int ← P[b];
+          let odd: bool = mod(n, 2) = 1;
+          if odd {
+            while carrying (k: int = 0 next m as last) { } do k < n { let m: int = k + 3; }
+          } giving (j: int = last else 9)
+          c: int ← B[0];
+          B[0] ← c * 2 + j;
         }""",
     "a round that blocks carry in order": """
         for b in 0:4 {
