@@ -55,7 +55,9 @@ def is_empty(box: Box) -> bool:
 
 
 def cut(box: Box, index: Index, start: int, stop: int) -> Box | None:
-    """The points of a box at which start <= index < stop; None where no box has them."""
+    """The points of a box at which start <= index < stop; None if the index is read of a table, so that no box has
+    them.
+    """
     match index:
         case Index(None, _, offset):
             return box if start <= offset < stop else tuple((a, a) for a, _ in box)
