@@ -129,9 +129,9 @@ def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     if not any(levels.axes) and by_rows(DTYPES[state.leaves[0]], state.dims.size, False, context.platform):
         # step by step nothing but the rows themselves is read
         return None
-    undimmed_masks = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
+    masks_without_dim = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
     result = _mapped_and_reduced(context, f, init, levels, having, fold, state, len(interval))
-    for mask in undimmed_masks:
+    for mask in masks_without_dim:
         result = tuple(with_present(leaf, within_state(mask, state.dims), node.tensor.dims) for leaf in result)
     return tuple(cut(leaf, node.tensor.dims) for leaf in result)
 
