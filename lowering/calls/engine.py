@@ -161,6 +161,7 @@ class Engine:
     """
 
     def __init__(self, program: BoundProgram, options: Options) -> None:
+        """An engine without executables; `program`: with its bound arrays, `options`: those of `compile`."""
         self.program, self.options = program, options
         self.executables: RecentCache[Any, Executable] = RecentCache("executables", SIZES)
         self.quick: RecentCache[Any, _Known] = RecentCache("kinds of calls", SIZES)
@@ -183,6 +184,7 @@ class Engine:
         return Engine, (self.program, self.options)
 
     def clear(self) -> None:
+        """Forget all that was traced and compiled."""
         self.executables.clear()
         self.quick.clear()
         self.entries.clear()

@@ -86,11 +86,12 @@ def _tpu(topology: str) -> Target:
 
 
 def _cuda(description: str, device: str, architecture: str, cycles: bool) -> Target:
+    """A GPU target; `cycles`: the compiler has times for its operations and is asked for estimates."""
     topology = {"topology_name": "", "target_config": description, "topology": "1x1x1"}
-    asked = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
+    options = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
     # without a driver JAX takes the plugin for broken where it could be asked to run something on it
     install = "pip install 'jax[cuda12]'; where there is no GPU, start Python with JAX_PLATFORMS=cpu"
-    return Target("gpu", "cuda", topology, install, architecture, device, asked)
+    return Target("gpu", "cuda", topology, install, architecture, device, options)
 
 
 TARGETS: Mapping[str, Target] = {
@@ -172,6 +173,7 @@ class Estimate:
     """Bytes that threads keep in memory for want of registers."""
 
     def __str__(self) -> str:
+        """The figures that are known, in a few lines."""
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
         accessed = "" if self.bytes_accessed is None else f"{self.bytes_accessed:,} bytes accessed, "
         lines = [

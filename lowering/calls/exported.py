@@ -24,6 +24,7 @@ class Loaded:
     """
 
     def __init__(self, exported: jax.export.Exported) -> None:
+        """The function of an artefact; its parameters are the keys of the dict that it takes."""
         self.exported: jax.export.Exported = exported
         (shapes,), _ = jax.tree_util.tree_unflatten(exported.in_tree, exported.in_avals)
         self.parameters: dict[str, tuple[Any, ...]] = shapes
@@ -70,6 +71,7 @@ class Loaded:
                 raise refuse("A03", f"the program was exported for no such arrays: {shapes}.", hint) from problem
 
     def __repr__(self) -> str:
+        """The parameters with element types and shapes."""
         names = ", ".join(
             f"{n}: {', '.join(f'{s.dtype}{list(s.shape)}' for s in shapes)}" for n, shapes in self.parameters.items()
         )
@@ -86,8 +88,8 @@ def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Loaded:
     """A program that `c.export(...).serialize()` wrote, from its bytes or from a file.
 
     It takes arrays by the names of parameters, of the shapes and element types that it was exported for, with axes in
-    the order of their dims, and gives a dict of outputs as JAX arrays. Raises FileNotFoundError for a missing file, and
-    A34 for bytes that are no exported program.
+    the order of their dims, and gives a dict of outputs, of JAX's arrays. Raises FileNotFoundError for a file that is
+    not there, and A34 for bytes that are no exported program.
 
     Reading needs flatbuffers (`pip install tensorir[export]`).
 

@@ -116,6 +116,7 @@ class _Block(Points):
     levels: int = 1
 
     def __post_init__(self) -> None:
+        """Compute the coordinates of the block's points from the number of the program."""
         super().__init__()
         wide = [k for k, b in enumerate(self.blocks) if b > 1]
         self.dims = tuple(self.blocks[k] for k in wide)
@@ -234,6 +235,7 @@ class _Block(Points):
         return np.asarray(value, element)
 
     def pointwise(self, e: JaxprEqn, values: Sequence[Any]) -> Any:
+        """The result of an elementwise equation, by Triton's operation or the one of the table (`POINTWISE`)."""
         compute = POINTWISE[e.primitive.name].compute or (lambda *xs: e.primitive.bind(*xs, **e.params))
         if all(isinstance(x, np.ndarray) for x in values):
             # Triton has no operations on constants alone

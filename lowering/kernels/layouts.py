@@ -66,6 +66,9 @@ class Layout:
     """
 
     def __init__(self, closed: ClosedJaxpr, repeated: bool = False) -> None:
+        """Choose the layouts of a program; `repeated`: it is a step whose results are its last inputs before the
+        next.
+        """
         self.closed, self.jaxpr = closed, closed.jaxpr
         inputs, results = self.jaxpr.invars, self.jaxpr.outvars
         self.before: Sequence[Any] = inputs[len(inputs) - len(results) :] if repeated else [None] * len(results)

@@ -93,6 +93,7 @@ class _Columns(Block):
     work: int = 0
 
     def __post_init__(self) -> None:
+        """Begin the function: parameters, the lane axis, and the coordinates of the block from its number."""
         super().__init__()
         self.text = Vectors(self.lanes)
         shape = self.region.shape

@@ -83,6 +83,7 @@ def symbols_of(position: Position) -> frozenset[int]:
 
 
 def _axes(position: Position) -> Iterator[int]:
+    """The axes on which the indices of a position depend, with repetitions."""
     for index in position:
         if isinstance(index.symbol, Entry):
             yield from _axes(index.symbol.at)

@@ -52,6 +52,9 @@ class Bar:
     """A bar that is drawn again and again; for the first moment nothing is, since most runs are short."""
 
     def __init__(self, n: int, stream: TextIO | None = None, patience: float = 0.5, label: str = "steps") -> None:
+        """A bar of n steps; nothing is drawn for the first `patience` seconds. `stream`: for text instead of a
+        terminal.
+        """
         self.n, self.label = n, label
         self.begin: float | None = None
         self.patience = patience
@@ -130,6 +133,7 @@ class _Rich:
     """A bar on the terminal's line for errors."""
 
     def __init__(self, n: int, label: str) -> None:
+        """Begin rich's bar on the terminal."""
         from rich.console import Console
 
         self.progress, self.task = _rich_progress(n, label, Console(stderr=True))
@@ -146,6 +150,7 @@ class _Output:
     """One output of a notebook's cell."""
 
     def __init__(self, n: int, label: str) -> None:
+        """Begin an empty output of the cell."""
         from IPython.display import display
 
         self.n, self.label = n, label

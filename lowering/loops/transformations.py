@@ -149,12 +149,11 @@ def _run_cached(kind: Any, function: Callable[..., Any], flat: Callable[[Any], A
 def value_and_grad(
     loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, units: str = ""
 ) -> Callable[..., Any]:
-    """A function that returns a loss and its gradients with respect to some arguments, each with the labels of its
-    argument.
+    """A function that gives a loss and its gradient by some arguments, each with the labels of its argument.
 
     The loss is one number, without dims; a gradient has the dims, the shape and the element type of its argument.
-    `units` are those of the loss: gradients of J by K are then J/K, else without unit. `argnums` and `has_aux` are
-    JAX's. Raises A41 for a gradient with respect to integers or texts, and for a loss that is no single number.
+    `units` are those of the loss: gradients of J by K are then J/K, and say no unit otherwise. The options of JAX are
+    `argnums` and `has_aux`. Raises A41 for a gradient by what is no float, and for a loss that is no number.
 
     >>> import xarray as xr
     >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]}, attrs={"units": "K"})
@@ -245,10 +244,10 @@ def _named_numbers(parts: Any) -> Iterator[tuple[str, Any]]:
 def grad(
     loss: Callable[..., Any], argnums: int | Sequence[int] = 0, *, has_aux: bool = False, units: str = ""
 ) -> Callable[..., Any]:
-    """A function that returns the gradients of a loss with respect to some arguments, each with the labels of its
-    argument.
+    """A function that gives the gradient of a loss by some arguments, each with the labels of its argument.
 
-    Options and errors are those of `value_and_grad`; with `has_aux` it returns the pair (gradients, auxiliary result).
+    Each has the dims, the shape and the element type of its argument, and where `units` says those of the loss, these
+    per its own. With `has_aux` it gives a pair, and all else is as with `value_and_grad`.
     """
     both = value_and_grad(loss, argnums, has_aux=has_aux, units=units)
 
@@ -261,10 +260,10 @@ def grad(
 
 
 def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
-    """The function of labelled arrays as one XLA program, with the compiler options of the programs in it.
+    """The function as one program of XLA, compiled with what the programs in it ask for.
 
-    Results are those of the function, with their dims, labels, units and other attributes. The program is compiled anew
-    if a value captured by the function changes.
+    Results are what they are without it, with their dims, labels, units and other attributes. What the function reads
+    from outside is read anew where it has changed.
 
     >>> import xarray as xr
     >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]})

@@ -407,6 +407,7 @@ def _convolution(
 
 @cache
 def _conv_general_dilated(padding: Any, strides: Any, lhs_dilation: Any, rhs_dilation: Any) -> Callable[..., jax.Array]:
+    """`lax.conv_general_dilated` with these parameters; cached, so that equal ones are one function (`bilinear`)."""
     return partial(
         lax.conv_general_dilated, window_strides=strides, padding=padding, lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation, precision=PRECISION,

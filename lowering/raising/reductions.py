@@ -413,6 +413,7 @@ def _extremes(function: Callable[..., jax.Array], op: str) -> Callable[..., jax.
     """
 
     def cumulative(x: jax.Array, axis: int, reverse: bool) -> jax.Array:
+        """The cumulative extreme of x along an axis."""
         value = jax.custom_jvp(partial(function, axis=axis, reverse=reverse))
         scanned = partial(lax.associative_scan, SCALAR[op], axis=axis, reverse=reverse)
         value.defjvp(lambda primals, tangents: jax.jvp(scanned, primals, tangents))

@@ -219,6 +219,7 @@ def _differentiable(context: Context, updates: Updates, put: Callable[[Updates],
 
     @product.defjvp
     def _(primals: Any, tangents: Any) -> Any:
+        """JVP of the product: tangents are those of the updates one by one."""
         operand, values, indices, ok = primals
 
         def in_order(operand: jax.Array, values: jax.Array) -> jax.Array:

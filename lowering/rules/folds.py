@@ -172,6 +172,7 @@ def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
 
     @extreme.defjvp
     def _(xs: tuple[jax.Array], ts: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """JVP of an extreme: the mean of tangents over the elements that equal it."""
         value, zero = extreme(*xs), np.zeros((), x.dtype)
         equal = lax.eq(xs[0], lax.broadcast_in_dim(value, x.shape, [k for k in range(x.ndim) if k != axis]))
         total = lax.reduce(lax.select(equal, ts[0], lax.full_like(ts[0], 0)), zero, lax.add, (axis,))

@@ -202,6 +202,7 @@ def _failure_in_round(failure: jax.Array, i: jax.Array, before: Check, after: Ch
 
 
 def _second_derivative_refusal(span: Span | None) -> Diagnostic:
+    """The error R03 of reverse mode of a derivative of a loop without a limit."""
     return Diagnostic(
         "R03", "reverse mode does not go through the derivative of a loop of which nobody knows how often it runs.",
         span or NOWHERE,
@@ -210,6 +211,7 @@ def _second_derivative_refusal(span: Span | None) -> Diagnostic:
 
 
 def _printing_refusal(span: Span | None) -> Diagnostic:
+    """The error R04 of reverse mode of a loop without a limit that prints."""
     return Diagnostic(
         "R04", "reverse mode does not go through a loop that prints and that a condition ends.", span or NOWHERE,
         help="print behind the loop, or take the derivative in forward mode: jax.jvp, jax.jacfwd.",
