@@ -178,14 +178,14 @@ def no_failures(checks: Sequence[object]) -> list[jax.Array]:
     return [lax.concatenate([lax.full((1,), -1, "int32"), lax.full((1,), 0, "int32")], 0) for _ in checks]
 
 
-def first_failures(before: Sequence[jax.Array], now: Sequence[jax.Array]) -> list[jax.Array]:
+def first_failures(earlier: Sequence[jax.Array], current: Sequence[jax.Array]) -> list[jax.Array]:
     """Per check, the failure of an earlier round, or else that of this one."""
 
     def first(old: jax.Array, new: jax.Array) -> jax.Array:
         """The old failure, or the new one if the old check passed."""
         return lax.select(passed(old), new, old)
 
-    return [first(old, new) for old, new in zip(before, now, strict=True)]
+    return [first(old, new) for old, new in zip(earlier, current, strict=True)]
 
 
 def passed(failure: jax.Array) -> jax.Array:

@@ -352,8 +352,8 @@ def _gradient(x: jax.Array, coordinate: Any, axis: int, edge_order: int = 1) -> 
     """
     y, h = jnp.moveaxis(x, axis, -1), np.diff(np.asarray(coordinate, x.dtype))
     before, after = h[:-1], h[1:]
-    both = before + after
-    inner = before / (after * both) * y[..., 2:] - after / (before * both) * y[..., :-2]
+    span = before + after
+    inner = before / (after * span) * y[..., 2:] - after / (before * span) * y[..., :-2]
     if (h != h[0]).any():  # with equal steps the point itself is not read, which may be missing
         inner = inner + (after - before) / (before * after) * y[..., 1:-1]
     if edge_order == 1:
@@ -478,11 +478,16 @@ def further(parts: Any) -> list[Any]:
     return [n for x in jax.tree_util.tree_leaves(parts, is_leaf=is_parts) if is_parts(x) for n in x.further]
 
 
-def with_numbers(parts: Any, some: Sequence[Any], more: Sequence[Any] | None = None) -> Any:
-    """The pytree with `some` in place of its `numbers`, and `more` in place of the coordinates that are leaves
-    (`further`).
+def with_numbers(
+    parts: Any, replacing_numbers: Sequence[Any], replacing_coordinates: Sequence[Any] | None = None
+) -> Any:
+    """The pytree with other arrays in place of its `numbers` and, if given, of its `further` ones, those of
+    coordinates.
     """
-    new_numbers, new_coordinates = iter(some), None if more is None else iter(more)
+    new_numbers, new_coordinates = (
+        iter(replacing_numbers),
+        None if replacing_coordinates is None else iter(replacing_coordinates),
+    )
 
     def one(x: Any) -> Any:
         """One `Parts`, Field or array with the next numbers."""
@@ -516,16 +521,16 @@ def leaves_key(leaves: Sequence[Any], arrays: Sequence[Any]) -> Any:
     None if attributes could change in place, or an array is on several devices.
     """
     weak, coordinate_names, attribute_values = list[bool](), set[Any](), list[Any]()
-    for x, held in zip(leaves, arrays, strict=True):
-        if type(held) is np.ndarray and held.dtype.isnative:
+    for x, data in zip(leaves, arrays, strict=True):
+        if type(data) is np.ndarray and data.dtype.isnative:
             weak.append(False)
-        elif isinstance(held, (int, float)):
+        elif isinstance(data, (int, float)):
             weak.append(True)
-        elif isinstance(held, jax.Array) and isinstance(held.sharding, SingleDeviceSharding):
-            weak.append(getattr(held, "weak_type", False))  # random keys have none
+        elif isinstance(data, jax.Array) and isinstance(data.sharding, SingleDeviceSharding):
+            weak.append(getattr(data, "weak_type", False))  # random keys have none
         else:
             return None
-        if held is not x and not isinstance(x, Field):
+        if data is not x and not isinstance(x, Field):
             coordinate_names.update(x._coords)
             for name, value in (x._variable._attrs or {}).items():
                 if not isinstance(value, (str, int, float, np.generic)):

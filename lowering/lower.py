@@ -153,21 +153,24 @@ class Lowered:
 
 
 def lower(
-    fencil: Fencil, arrays: Mapping[str, Sequence[jax.Array]], prepared: Mapping[str, Prepared], known: Annotations,
-    numerics: str = "fast", raising: frozenset[str] = NAMES, ordered: bool = True, platform: str = "cpu",
-    without: frozenset[str] = frozenset(),
+    fencil: Fencil, arrays: Mapping[str, Sequence[jax.Array]], prepared: Mapping[str, Prepared],
+    annotations: Annotations, numerics: str = "fast", raising: frozenset[str] = NAMES, ordered: bool = True,
+    platform: str = "cpu", without: frozenset[str] = frozenset(),
 ) -> Lowered:  # fmt: skip
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
     Parameters that need not be passed may be missing. Buffers that passes made are kept in memory. `prepared` tables
-    need no array unless they are read as numbers. `known`: annotations of nodes. `raising`: names of the rules that may
-    be used; `without`: names of choices that are switched off. `ordered`: prints come in order, which is impossible on
-    several devices.
+    need no array unless they are read as numbers. `annotations`: what analyses say of nodes. `raising`: names of the
+    rules that may be used; `without`: names of choices that are switched off. `ordered`: prints come in order, which is
+    impossible on several devices.
     Closures run in order. Values that they share are computed once, until an array that they read is written.
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    context, invariants = Context(known, exact, loose, raising, ordered, platform, without), known.invariants
+    context, invariants = (
+        Context(annotations, exact, loose, raising, ordered, platform, without),
+        annotations.invariants,
+    )
     context.applying = lambda inner: Applier(_lowering_rule(inner), invariants)
     env: dict[Var, Value] = {}
     for p in fencil.params:
@@ -232,20 +235,22 @@ def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -
     return Slots(tag, interval.start, columns)
 
 
-def _parameter_after(old: Value | None, new: Value, whole: TensorType, part: TensorType, in_place: bool) -> Value:
-    """The value of a parameter after a closure that writes `new` to the domain of `part`: dense, since it is one
+def _parameter_after(
+    old: Value | None, new: Value, output_type: TensorType, target_type: TensorType, in_place: bool
+) -> Value:
+    """The value of a parameter after a closure that writes `new` to the domain of `target_type`: dense, since it is one
     buffer.
 
     `old`: the value before; None if the parameter has none yet. `in_place`: by an update of the buffer.
     """
     stored: list[Leaf] = []
     for k, leaf in enumerate(new):
-        piece = Dense(aligned(dense(leaf), part.dims), part.dims)
-        if part.dims.items == whole.dims.items:
+        piece = Dense(aligned(dense(leaf), target_type.dims), target_type.dims)
+        if target_type.dims.items == output_type.dims.items:
             stored.append(piece)
         else:
             # a later closure writes every element before it is read
-            blank = Dense(lax.full(whole.dims.shape, 0, DTYPES[whole.leaves[k]]), whole.dims)
+            blank = Dense(lax.full(output_type.dims.shape, 0, DTYPES[output_type.leaves[k]]), output_type.dims)
             old_leaf = dense(old[k]) if old is not None else blank
-            stored.append(updated(old_leaf, piece, whole.dims, part.dims, in_place))
+            stored.append(updated(old_leaf, piece, output_type.dims, target_type.dims, in_place))
     return tuple(stored)

@@ -56,10 +56,10 @@ class CompiledAtMost:
             return self._on_dataset(datasets, arguments)
         ready = prepare_call(self.bound, arguments, concrete)
         sizes = ready.bound.sizes
-        for name, most in self.most.items():
-            if sizes[name] > most:
+        for name, bound in self.most.items():
+            if sizes[name] > bound:
                 message = (
-                    f"the size '{name}' is {sizes[name]}, and '{self.bound.name}' was compiled for at most {most}."
+                    f"the size '{name}' is {sizes[name]}, and '{self.bound.name}' was compiled for at most {bound}."
                 )
                 raise refuse("B12", message, f'compile it for more: at_most={{"{name}": {sizes[name]}}}.')
         padded, compiled = self._at(sizes)
@@ -76,13 +76,13 @@ class CompiledAtMost:
         """The padded program and its compilation for the sizes that have no bound; cached by these."""
         template = self.bound.program
         assert isinstance(template, Template)
-        others = {n: sizes[n] for n in template.sizes if n not in self.most}
+        unbounded_sizes = {n: sizes[n] for n in template.sizes if n not in self.most}
 
         def make() -> tuple[PaddedProgram, Compiled]:
-            padded = padded_program(template, self.most, others)
+            padded = padded_program(template, self.most, unbounded_sizes)
             return padded, compile(padded.program, **self.options)
 
-        return self.made.of(tuple(others.values()), make)
+        return self.made.of(tuple(unbounded_sizes.values()), make)
 
     def _run(
         self, padded: PaddedProgram, compiled: Compiled, ready: PreparedCall, sizes: Mapping[str, int]
@@ -167,7 +167,7 @@ class CompiledAtMost:
             if name not in determined_sizes:
                 message = f"no argument has an interval that tells the size '{name}' of an exported program."
                 raise refuse("B01", message, f"leave it as it is: bind({name}=10).")
-        limits = [limit for n, most in self.most.items() for limit in (f"{n} <= {most}", f"{n} >= 0")]
+        limits = [limit for n, bound in self.most.items() for limit in (f"{n} <= {bound}", f"{n} >= 0")]
         symbolic_sizes: Any = dict(
             zip(self.most, jax.export.symbolic_shape(", ".join(self.most), constraints=limits), strict=True)
         )
@@ -206,8 +206,8 @@ Padding = Sequence[tuple[Any, Any]]
 """How many points of padding an array has before and after its own, axis by axis."""
 
 
-def _padding(have: Dims, wide: Dims) -> Padding:
-    return [(i.start - wide[d].start, wide[d].stop - i.stop) for d, i in have.items]
+def _padding(actual_dims: Dims, padded_dims: Dims) -> Padding:
+    return [(i.start - padded_dims[d].start, padded_dims[d].stop - i.stop) for d, i in actual_dims.items]
 
 
 def _padded_on_host(array: Any, sides: Padding, filling: int) -> Any:
@@ -252,10 +252,12 @@ def _run_at_symbolic_sizes(
     A pair of outputs and failures if there are run-time checks.
     """
 
-    def sides(field: Var, wide: Dims) -> Padding:
+    def sides(field: Var, padded_dims: Dims) -> Padding:
         """The padding of a field with symbolic extents on the dims of the padded parameter."""
         ends = [(d, *padded.ends.along(field, d)) for d in field.type.dims]
-        return [(start.at(sizes) - wide[d].start, wide[d].stop - stop.at(sizes)) for d, start, stop in ends]
+        return [
+            (start.at(sizes) - padded_dims[d].start, padded_dims[d].stop - stop.at(sizes)) for d, start, stop in ends
+        ]
 
     tables = tables_of(padded.program)
     operands: dict[str, Leaves] = {}

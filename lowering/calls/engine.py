@@ -206,10 +206,12 @@ class Engine:
             raise
         except (RuntimeError, ValueError):
             # what XLA says of memory that is gone does not say whose it was
-            held = {n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()}
-            for name, value in held.items():
+            arrays = {
+                n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()
+            }
+            for name, value in arrays.items():
                 refuse_given_away(value, name)
-            _refuse_different_devices(held)
+            _refuse_different_devices(arrays)
             raise
 
     def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
@@ -486,17 +488,17 @@ def _refuse_different_devices(arrays: Mapping[str, Any]) -> None:
     """Raise A40 for arrays on different devices."""
     placed = [(n, a.devices()) for n, a in arrays.items() if isinstance(a, jax.Array) and concrete(a)]
     for name, devices in placed[1:]:
-        first, others = placed[0]
-        if devices != others:
-            shown = [", ".join(sorted(map(str, device_set))) for device_set in (others, devices)]
+        first, first_devices = placed[0]
+        if devices != first_devices:
+            shown = [", ".join(sorted(map(str, device_set))) for device_set in (first_devices, devices)]
             message = f"'{first}' is on {shown[0]}, and '{name}' on {shown[1]}."
             raise refuse("A40", message, f"put both in one place: jax.device_put({name}, {first}.sharding).")
 
 
-def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+def _refuse_shared(donated: Mapping[str, Any], not_donated: Mapping[str, Any]) -> None:
     """Raise A18 for an array that is given away and is another argument, too."""
     for name, leaves in donated.items():
-        for other, others in {**kept, **donated}.items():
-            if other != name and any(a is b for a in leaves for b in others):
+        for other, other_leaves in {**not_donated, **donated}.items():
+            if other != name and any(a is b for a in leaves for b in other_leaves):
                 message = f"'{name}' is given away, and '{other}' is the same array."
                 raise refuse("A18", message, f"pass a copy of it: {name}.copy().")

@@ -343,14 +343,14 @@ class Executable:
         return "blocked" not in self.operations or all(e.primitive.name != "scan" for e in parts.left)
 
     def _program(
-        self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False
+        self, arrays: Any, prepared: dict[str, Prepared], for_kernels: bool = False
     ) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
         """The outputs and failures of the program as XLA runs it, with the gathering transpose if it is a stencil.
 
-        `whole`: for kernels, without the lowering's own blocks, parts of sums and repeated reads.
+        `for_kernels`: for kernels, without the lowering's own blocks, parts of sums and repeated reads.
         """
         if not self.is_stencil or "gathered_cotangents" in self.options.without or op_by_op():
-            lowered = self._lowered(arrays, prepared, whole)
+            lowered = self._lowered(arrays, prepared, for_kernels)
             return lowered.outputs, lowered.failures
         flat, structure = jax.tree_util.tree_flatten(arrays)
 
@@ -362,9 +362,9 @@ class Executable:
         # JAX keeps the function for as long as what it traced, so it gets one that does not keep the executable
         return self.named(gathering(jaxpr_as_fun(jax.make_jaxpr(function)(*flat)))(*flat)), []
 
-    def _lowered(self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False) -> Lowered:
+    def _lowered(self, arrays: Any, prepared: dict[str, Prepared], for_kernels: bool = False) -> Lowered:
         """Lower the program once, and note its checks, rules and choices."""
-        without = self.options.without | ({"blocks", "sums_as_loops", "reads_per_loop"} if whole else set())
+        without = self.options.without | ({"blocks", "sums_as_loops", "reads_per_loop"} if for_kernels else set())
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
             self.options.platform, without,

@@ -317,12 +317,12 @@ def _kernel_decisions(executable: Executable) -> list[Decision]:
     return [Decision(name, t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
 
 
-def _decision(name: str, taken: bool, value: float, where: str, size: int = 0) -> Decision:
+def _decision(name: str, is_taken: bool, value: float, where: str, size: int = 0) -> Decision:
     """The row of a choice, taken or not, with the value compared with its threshold and the bytes that it stores."""
     choice = CHOICES[name]
-    what = (choice.taken if taken else choice.otherwise).format(value)
-    why = choice.reason if taken else choice.instead
-    return Decision(name, what, where, taken, why, value, choice.threshold, size if taken else 0)
+    what = (choice.taken if is_taken else choice.otherwise).format(value)
+    why = choice.reason if is_taken else choice.instead
+    return Decision(name, what, where, is_taken, why, value, choice.threshold, size if is_taken else 0)
 
 
 def interleaved(ways: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:

@@ -423,16 +423,16 @@ def _with_single_results(call: DistributedCall) -> DistributedCall:
     return replace(call, program=program, step=step, arguments=arguments, results=results)
 
 
-def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
+def _feedback(call: DistributedCall, state_before: Sequence[Any], state_after: Sequence[Any]) -> Feedback | None:
     """The places in the state that a call's parameters read and that its results are written to.
 
-    `before`, `after`: the arrays of the state. None if the next state has arrays from elsewhere, or a tuple is read of
-    the state.
+    `state_before`, `state_after`: the arrays of the state. None if the next state has arrays from elsewhere, or a tuple
+    is read of the state.
     """
-    place_before = {id(a): k for k, a in enumerate(before)}
+    place_before = {id(a): k for k, a in enumerate(state_before)}
     results = {id(x): name for name, (x,) in call.results.items()}
-    sources_after = [results.get(id(a), place_before.get(id(a))) for a in after]
-    if any(f is None for f in sources_after) or len(after) != len(before):
+    sources_after = [results.get(id(a), place_before.get(id(a))) for a in state_after]
+    if any(f is None for f in sources_after) or len(state_after) != len(state_before):
         return None
     # parameters that are tuples are several arrays, and are not chained
     if any(id(a) in place_before for leaves in call.arguments.values() if len(leaves) > 1 for a in leaves):

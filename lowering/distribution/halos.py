@@ -343,25 +343,25 @@ def _sent_points(array: Surrounded, piece: Piece, dim: str, mesh_axis: str) -> j
     return lax.dynamic_slice_in_dim(padded, start, piece.width, axis)
 
 
-def _written_at(array: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str, first: int) -> jax.Array:
+def _written_at(array: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str, origin: int) -> jax.Array:
     """The array with a received piece written at this device's position along an axis, of which only its own count
     of points.
 
-    `first`: the position of the array's origin.
+    `origin`: the position of the array's origin.
     """
-    start = lax.add(of_this_device(piece.receive, mesh_axis), np.int32(first))
+    start = lax.add(of_this_device(piece.receive, mesh_axis), np.int32(origin))
     count = of_this_device(piece.counts, mesh_axis)
     current = lax.dynamic_slice_in_dim(array, start, piece.width, axis)
     is_received = lax.lt(lax.broadcasted_iota("int32", x.shape, axis), lax.broadcast(count, x.shape))
     return lax.dynamic_update_slice_in_dim(array, lax.select(is_received, x, current), start, axis)
 
 
-def part_of(x: jax.Array, have: Dims, dims: Dims) -> jax.Array:
-    """The values at `dims`, a part of the points `have` of an array."""
-    if dims.items == have.items:
+def part_of(x: jax.Array, available: Dims, dims: Dims) -> jax.Array:
+    """The values at `dims`, a part of the points `available` of an array."""
+    if dims.items == available.items:
         return x
     return lax.slice(
-        x, [i.start - have[d].start for d, i in dims.items], [i.stop - have[d].start for d, i in dims.items]
+        x, [i.start - available[d].start for d, i in dims.items], [i.stop - available[d].start for d, i in dims.items]
     )
 
 
@@ -516,10 +516,10 @@ def _prepared_for_all(table: LocalTable) -> Prepared:
 def _table_padded(readers_by_device: Sequence[Sequence[Array]], extent: int) -> tuple[Array, ...]:
     """The readers of all devices by rank, concatenated, -1 where a device has fewer ranks than others."""
     no_readers = np.full(extent, -1, np.int32)
-    most = max(map(len, readers_by_device))
+    most_ranks = max(map(len, readers_by_device))
     return tuple(
         np.concatenate(
             [device_readers[k] if k < len(device_readers) else no_readers for device_readers in readers_by_device]
         )
-        for k in range(most)
+        for k in range(most_ranks)
     )

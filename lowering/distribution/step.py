@@ -169,10 +169,12 @@ class Step:
 
     def _points(self, dim: str, dims: Dims) -> np.ndarray[Any, Any] | None:
         """The positions of an unstructured mesh's points along an axis, device by device; None for other dims."""
-        part, interval = self.parts.get(dim), dims[dim]
-        if not isinstance(part, Subdomains):
+        decomposition, interval = self.parts.get(dim), dims[dim]
+        if not isinstance(decomposition, Subdomains):
             return None
-        return np.clip(part.dealt.reshape(-1) + part.interval.start - interval.start, 0, len(interval) - 1)
+        return np.clip(
+            decomposition.dealt.reshape(-1) + decomposition.interval.start - interval.start, 0, len(interval) - 1
+        )
 
     def _block_on_host(self, array: Any, dims: Dims, at: Sequence[slice]) -> np.ndarray[Any, Any]:
         """The block of a device, padding included, of a NumPy array or one in a file, of which nothing else is read.
@@ -184,12 +186,12 @@ class Step:
         shape: list[int] = []
         extents = zip(dims, at, array.shape, self.padded_dims(dims).shape, self._sides(dims), strict=True)
         for d, part, extent, padded, (low, _) in extents:
-            first, end, _ = part.indices(padded)
-            start, stop = min(max(first - low, 0), extent), min(max(end - low, 0), extent)
+            begin, end, _ = part.indices(padded)
+            start, stop = min(max(begin - low, 0), extent), min(max(end - low, 0), extent)
             points = self._points(d, dims)
-            source_index.append(slice(start, stop) if points is None else points[first:end])
-            block_slices.append(slice(start + low - first, stop + low - first) if points is None else slice(None))
-            shape.append(end - first)
+            source_index.append(slice(start, stop) if points is None else points[begin:end])
+            block_slices.append(slice(start + low - begin, stop + low - begin) if points is None else slice(None))
+            shape.append(end - begin)
         block = np.asarray(array[tuple(source_index)])
         if block.shape == tuple(shape):
             return block
@@ -201,9 +203,9 @@ class Step:
     def _in_order(self, array: Any, dims: Dims) -> Any:
         """An array that every device has whole, with the points of an unstructured mesh in the caller's order."""
         for axis, (d, i) in enumerate(dims.items):
-            if isinstance(part := self.parts.get(d), Subdomains):
-                first = i.start - part.interval.start
-                array = jax.numpy.take(array, part.places[first : first + len(i)], axis)
+            if isinstance(decomposition := self.parts.get(d), Subdomains):
+                first = i.start - decomposition.interval.start
+                array = jax.numpy.take(array, decomposition.places[first : first + len(i)], axis)
         return array
 
     def places(self, dims: Dims) -> tuple[Any, ...]:
@@ -461,10 +463,13 @@ class Step:
             block = self.parts.get(d)
             if isinstance(block, Decomposition) and not own_points[d].covers(i):
                 valid = [(result_dims[d] & block.block(k)).shifted(block.start(k)) for k in range(block.parts)]
-                first = of_this_device([points.start - i.start for points in valid], block.axis)
-                end = of_this_device([points.stop - i.start for points in valid], block.axis)
-                at = lax.broadcasted_iota("int32", x.shape, axis)
-                before, after = lax.lt(at, lax.broadcast(first, x.shape)), lax.ge(at, lax.broadcast(end, x.shape))
+                begins = of_this_device([points.start - i.start for points in valid], block.axis)
+                ends = of_this_device([points.stop - i.start for points in valid], block.axis)
+                position = lax.broadcasted_iota("int32", x.shape, axis)
+                before, after = (
+                    lax.lt(position, lax.broadcast(begins, x.shape)),
+                    lax.ge(position, lax.broadcast(ends, x.shape)),
+                )
                 is_padding = lax.bitwise_or(before, after)
                 x = lax.select(is_padding, lax.full_like(x, 0), x)
         return x
@@ -479,21 +484,21 @@ class Step:
         dims, leaves = [part for part, _ in parts], zip(*(arrays for _, arrays in parts), strict=True)
         return tuple(_joined_parts(dims, arrays, self._block_of(result)) for arrays in leaves)
 
-    def _positions(self, part: Decomposition, place: Var) -> Any:
+    def _positions(self, decomposition: Decomposition, place: Var) -> Any:
         """The global coordinates of the local points of a decomposed dim, on this device."""
         ((_, box),) = place.type.dims.items
-        start = lax.mul(lax.axis_index(part.axis), np.int32(part.size))
-        counted = lax.add(lax.iota("int32", len(box)), np.int32(part.interval.start + box.start))
+        start = lax.mul(lax.axis_index(decomposition.axis), np.int32(decomposition.size))
+        counted = lax.add(lax.iota("int32", len(box)), np.int32(decomposition.interval.start + box.start))
         return lax.add(counted, lax.broadcast(start, counted.shape))
 
     def _combined(self, partial: Any, fold: Combined) -> Any:
         """The folds of all devices along an axis, combined in the order of the devices."""
-        part = self.parts[fold.dim]
+        decomposition = self.parts[fold.dim]
         if fold.op == "plus":
-            return lax.psum(partial, part.axis)
-        partials = _all_gathered(partial, part.axis, part.parts)
+            return lax.psum(partial, decomposition.axis)
+        partials = _all_gathered(partial, decomposition.axis, decomposition.parts)
         total = lax.index_in_dim(partials, 0, keepdims=False)
-        for k in range(1, part.parts):
+        for k in range(1, decomposition.parts):
             total = SCALAR[fold.op](total, lax.index_in_dim(partials, k, keepdims=False))
         return total
 

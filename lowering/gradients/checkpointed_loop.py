@@ -97,8 +97,8 @@ def with_tangents(body: ClosedJaxpr, read: Sequence[Any], varied: Sequence[int],
     carried, d_carried, d_read = state
     function, points, moving = smooth(body, read, varied, i, carried)
     (moved, _), (d_carried, d_read), unmoved = jax.jvp(function, points, (d_carried, d_read), has_aux=True)
-    floats, others = iter(moved), iter(unmoved)
-    return [next(floats if k in moving else others) for k in range(len(carried))], d_carried, d_read
+    floats, unmoved_values = iter(moved), iter(unmoved)
+    return [next(floats if k in moving else unmoved_values) for k in range(len(carried))], d_carried, d_read
 
 
 def smooth(
@@ -238,12 +238,12 @@ class Unbounded:
         """The carry after round i, varying over the same axes of a mesh."""
         return varying(list(once(self.body, i, *read, *carried)), axes_of(carried))
 
-    def _advanced(self, read: Sequence[Any], first: Any, n: Any, carried: State) -> State:
-        """The carry after n rounds from number `first` on."""
-        return _counted(n, lambda i, s: self._round(read, lax.add(first, i), s), carried)
+    def _advanced(self, read: Sequence[Any], first_round: Any, n: Any, carried: State) -> State:
+        """The carry after n rounds from number `first_round` on."""
+        return _counted(n, lambda i, s: self._round(read, lax.add(first_round, i), s), carried)
 
-    def _back(self, read: Sequence[Any], first: Any, n: Any, carried: State, going_back: Back) -> Back:
-        """The cotangents before the n rounds from number `first` on, and the levels' buffers.
+    def _back(self, read: Sequence[Any], first_round: Any, n: Any, carried: State, going_back: Back) -> Back:
+        """The cotangents before the n rounds from number `first_round` on, and the levels' buffers.
 
         `carried`: the state before the first of them. `going_back`: the cotangents after them, and a buffer of states
         for each level. The rounds run in as many blocks as the first buffer has places; the state before each is kept,
@@ -252,7 +252,7 @@ class Unbounded:
         """
         cotangents, levels = going_back
         if not levels:
-            undo_round = partial(self._undone, read, first, n, carried)
+            undo_round = partial(self._undone, read, first_round, n, carried)
             return _counted(n, undo_round, cotangents), levels
         states, *inner = levels
         places = states[0].shape[0]
@@ -265,7 +265,7 @@ class Unbounded:
             states = [lax.dynamic_update_index_in_dim(all, x, j, 0) for all, x in zip(states, block_start, strict=True)]
             # nothing comes behind the last one
             rounds_to_run = lax.select(lax.lt(_after(j), blocks), size, _number(0))
-            return self._advanced(read, lax.add(first, lax.mul(j, size)), rounds_to_run, block_start), states
+            return self._advanced(read, lax.add(first_round, lax.mul(j, size)), rounds_to_run, block_start), states
 
         def block(j: Any, going_back: Back) -> Back:
             """The cotangents before the j-th block from the end, of those after it."""
@@ -273,19 +273,21 @@ class Unbounded:
             rounds_before = lax.mul(j, size)
             block_start = [lax.dynamic_index_in_dim(all, j, 0, keepdims=False) for all in states]
             block_rounds = lax.min(size, lax.sub(n, rounds_before))
-            return self._back(read, lax.add(first, rounds_before), block_rounds, block_start, going_back)
+            return self._back(read, lax.add(first_round, rounds_before), block_rounds, block_start, going_back)
 
         _, states = _counted(blocks, keep, (carried, states))
         cotangents, inner = _counted(blocks, block, (cotangents, inner))
         return cotangents, [states, *inner]
 
-    def _undone(self, read: Sequence[Any], first: Any, n: Any, carried: State, j: Any, cotangents: State) -> State:
+    def _undone(
+        self, read: Sequence[Any], first_round: Any, n: Any, carried: State, j: Any, cotangents: State
+    ) -> State:
         """The cotangents before the j-th of n rounds, counted from the last, of those after it; `carried` is before
-        round `first`.
+        round `first_round`.
         """
         j = lax.sub(n, _after(j))
-        state = self._advanced(read, first, j, carried)
-        function, points, _ = smooth(self.body, read, self.varied, lax.add(first, j), state)
+        state = self._advanced(read, first_round, j, carried)
+        function, points, _ = smooth(self.body, read, self.varied, lax.add(first_round, j), state)
         _, pull_back, _ = jax.vjp(function, *points, has_aux=True)
         count = len(points[0])
         d_carried, d_read = pull_back((cotangents[:count], cotangents[count:]))
@@ -305,10 +307,10 @@ def _over(n: Any, by: Any) -> Any:
     return lax.div(lax.add(n, lax.sub(by, _number(1))), by)
 
 
-def _counted(n: Any, one: Callable[[Any, Any], Any], state: Any) -> Any:
+def _counted(n: Any, round_applied: Callable[[Any, Any], Any], state: Any) -> Any:
     """The state after n times `one(i, state)`, i counting from 0; n may be traced."""
-    first = _number(0), state
-    return lax.while_loop(lambda s: lax.lt(s[0], n), lambda s: (_after(s[0]), one(*s)), first)[1]
+    start = _number(0), state
+    return lax.while_loop(lambda s: lax.lt(s[0], n), lambda s: (_after(s[0]), round_applied(*s)), start)[1]
 
 
 # The primitive
@@ -413,12 +415,12 @@ def _run_rounds(
     return [*result, *read]
 
 
-def _scan_rounds(n: int, one: Callable[[Any, Any], Any], state: Any) -> Any:
+def _scan_rounds(n: int, round_applied: Callable[[Any, Any], Any], state: Any) -> Any:
     """The state after n times `one(i, state)`, i counting from 0; n is static, so that reverse mode goes through the
     scan.
     """
-    first = lax.full((), 0, "int32"), state
-    return lax.scan(lambda s, _: ((lax.add(s[0], np.int32(1)), one(*s)), None), first, length=n)[0][1]
+    start = lax.full((), 0, "int32"), state
+    return lax.scan(lambda s, _: ((lax.add(s[0], np.int32(1)), round_applied(*s)), None), start, length=n)[0][1]
 
 
 # Derivatives
@@ -457,24 +459,26 @@ def _loop_jvp(
     return results, result_tangents
 
 
-def _while_holding(holds: Callable[..., Any], read: list[Any], one: Callable[..., Any]) -> Callable[..., Any]:
+def _while_holding(holds: Callable[..., Any], read: list[Any], round_applied: Callable[..., Any]) -> Callable[..., Any]:
     """A round that does nothing where the condition fails."""
-    return lambda i, state: lax.cond(holds(i, *read, *state[0])[0], one, lambda _, s: s, i, state)
+    return lambda i, state: lax.cond(holds(i, *read, *state[0])[0], round_applied, lambda _, s: s, i, state)
 
 
-def _in_blocks(one: Callable[..., Any], state: Any, first: Any, n: int, blocks: Sequence[int]) -> Any:
-    """The state after n rounds `one(i, state)` from `first` on, in checkpointed blocks of `blocks[0]` rounds.
+def _in_blocks(round_applied: Callable[..., Any], state: Any, first_round: Any, n: int, blocks: Sequence[int]) -> Any:
+    """The state after n rounds `one(i, state)` from `first_round` on, in checkpointed blocks of `blocks[0]` rounds.
 
     Blocks run in smaller ones of the next size, down to single rounds; a remainder runs in the smaller sizes.
     """
     if not blocks:
-        return _scan_rounds(n, lambda i, s: one(lax.add(first, i), s), state)
+        return _scan_rounds(n, lambda i, s: round_applied(lax.add(first_round, i), s), state)
     size, *smaller = blocks
     if n > size:
-        block = jax.checkpoint(lambda at, s: _in_blocks(one, s, at, size, smaller), prevent_cse=False)
-        state = _scan_rounds(n // size, lambda k, s: block(lax.add(first, lax.mul(k, np.int32(size))), s), state)
-        first, n = lax.add(first, np.int32(n - n % size)), n % size
-    return _in_blocks(one, state, first, n, smaller) if n else state
+        block = jax.checkpoint(
+            lambda block_start, s: _in_blocks(round_applied, s, block_start, size, smaller), prevent_cse=False
+        )
+        state = _scan_rounds(n // size, lambda k, s: block(lax.add(first_round, lax.mul(k, np.int32(size))), s), state)
+        first_round, n = lax.add(first_round, np.int32(n - n % size)), n % size
+    return _in_blocks(round_applied, state, first_round, n, smaller) if n else state
 
 
 @remembered("facts of loops", limit=256)
@@ -495,12 +499,12 @@ def _blocks(body: ClosedJaxpr, limit: int, reading: int) -> tuple[int, ...]:
 
         return jax.vjp(function, *(operands[k] for k in moving))[1]
 
-    kept = limit * _bytes(jax.eval_shape(backward, jax.ShapeDtypeStruct((), "int32"), *shapes))
+    residual_bytes = limit * _bytes(jax.eval_shape(backward, jax.ShapeDtypeStruct((), "int32"), *shapes))
     buffers, state = _bytes(shapes), max(1, _bytes(shapes[reading:]))
-    levels, needed = 1, float(kept)
+    levels, needed = 1, float(residual_bytes)
     while needed > max(FREE, MOST_KEPT * buffers) and levels < MOST_LEVELS:
         levels += 1
-        needed = levels * (state ** (levels - 1) * kept) ** (1 / levels)
+        needed = levels * (state ** (levels - 1) * residual_bytes) ** (1 / levels)
     # every level keeps the same: so many states of the level above, or all that the innermost rounds keep
     states = max(1.0, needed / levels / state)
     sizes = [round(limit / states**k) for k in range(1, levels)]

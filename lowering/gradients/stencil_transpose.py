@@ -291,19 +291,19 @@ def _box_hull(a: Box, b: Box | None) -> Box:
     return a if b is None else tuple((min(p, r), max(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
 
 
-def _subbox(x: jax.Array, box: Box, part: Box) -> jax.Array:
-    """The array on `part`, a box inside of its own `box`."""
-    if part == box:
+def _subbox(x: jax.Array, box: Box, subbox: Box) -> jax.Array:
+    """The array on `subbox`, a box inside of its own `box`."""
+    if subbox == box:
         return x
-    starts = [p - a for (a, _), (p, _) in zip(box, part, strict=True)]
-    return lax.slice(x, starts, [s + q - p for s, (p, q) in zip(starts, part, strict=True)])
+    starts = [p - a for (a, _), (p, _) in zip(box, subbox, strict=True)]
+    return lax.slice(x, starts, [s + q - p for s, (p, q) in zip(starts, subbox, strict=True)])
 
 
-def _extended(x: jax.Array, box: Box, whole: Box) -> jax.Array:
-    """The array, which has `box`, on the larger box `whole`, with zeros around."""
-    if whole == box:
+def _extended(x: jax.Array, box: Box, larger_box: Box) -> jax.Array:
+    """The array, which has `box`, on the larger box `larger_box`, with zeros around."""
+    if larger_box == box:
         return x
-    sides = [(a - p, q - b, 0) for (a, b), (p, q) in zip(box, whole, strict=True)]
+    sides = [(a - p, q - b, 0) for (a, b), (p, q) in zip(box, larger_box, strict=True)]
     return lax.pad(x, lax.full((), 0, x.dtype), sides)
 
 

@@ -78,18 +78,18 @@ class Block(Points):
         """The sum of numbers times factors, and an offset; a vector if one of the numbers is."""
         total = Number(str(offset))
         for number, factor in terms:
-            wide = number.wide or total.wide
-            kind = self.text.vector("i64") if wide else "i64"
-            term = self._widened(number, wide)
+            is_vector = number.wide or total.wide
+            kind = self.text.vector("i64") if is_vector else "i64"
+            term = self._widened(number, is_vector)
             if factor != 1:
-                term = self.text.put(f"mul {kind} {term}, {self._widened(Number(str(factor)), wide)}")
+                term = self.text.put(f"mul {kind} {term}, {self._widened(Number(str(factor)), is_vector)}")
             if total != Number("0"):
-                term = self.text.put(f"add {kind} {term}, {self._widened(total, wide)}")
-            total = Number(term, wide)
+                term = self.text.put(f"add {kind} {term}, {self._widened(total, is_vector)}")
+            total = Number(term, is_vector)
         return total
 
-    def _widened(self, number: Number, wide: bool = True) -> str:
-        return self.text.splat("i64", number.name) if wide and not number.wide else number.name
+    def _widened(self, number: Number, is_vector: bool = True) -> str:
+        return self.text.splat("i64", number.name) if is_vector and not number.wide else number.name
 
     def number(self, index: Index) -> Lanes:
         return Lanes(self._widened(self._number(index)), "int64")
@@ -124,11 +124,11 @@ class Block(Points):
             return value.name
         return self.text.put(f"zext {self.text.vector('i1')} {value.name} to {self.text.vector('i8')}")
 
-    def loaded(self, v: Variable, position: Position, clamped: Sequence[bool], apart: bool = False) -> Lanes:
+    def loaded(self, v: Variable, position: Position, clamped: Sequence[bool], clamped_by_lane: bool = False) -> Lanes:
         """The elements of v at a position; `clamped` says along which axes it may be out of range and is clamped.
 
-        `apart`: the lanes are clamped each by itself, and loaded one by one. Positions read of tables are always
-        clamped, as XLA does it, since a promise that they are in bounds may be wrong.
+        `clamped_by_lane`: the lanes are clamped each by itself, and loaded one by one. Positions read of tables are
+        always clamped, as XLA does it, since a promise that they are in bounds may be wrong.
         """
         element = element_of(v).name
         numbers = [
@@ -140,7 +140,7 @@ class Block(Points):
         strides = strides_of(v)
         step = self.step(v, position)
         other_numbers = (n for n, i in zip(numbers, position, strict=True) if i.symbol != self.lane)
-        lanes_are_loaded_singly = any(n.wide for n in other_numbers) or (step != 0 and apart)
+        lanes_are_loaded_singly = any(n.wide for n in other_numbers) or (step != 0 and clamped_by_lane)
         pointer = self._pointer(v)
         if not lanes_are_loaded_singly:
             first = self._linear(zip(self._first_lane(position, numbers), strides, strict=True), 0)
@@ -177,11 +177,11 @@ class Block(Points):
 
     def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
         """The numbers of the position at the first lane of the block."""
-        first = list(numbers)
+        numbers_of_first_lane = list(numbers)
         for k, index in enumerate(position):
             if self.lane is not None and index.symbol == self.lane:
-                first[k] = self._linear([(Number(self.axes[self.lane]), index.factor)], index.offset)
-        return first
+                numbers_of_first_lane[k] = self._linear([(Number(self.axes[self.lane]), index.factor)], index.offset)
+        return numbers_of_first_lane
 
     def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
         """The number clamped to 0 … extent - 1 if `clamped`; out-of-range points are masked by their readers."""

@@ -257,28 +257,29 @@ def _columns(program: Program, region: Swept, block: _Block, written: set[Variab
     """Run the sweeps of a region for the columns of a block, one after the other; `written` results go to memory."""
     level, column = len(region.shape), identity(len(region.shape))
     earlier: set[Variable] = set()
-    for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
+    for sweep, outer_instances, results_by_level in zip(region.sweeps, region.instances, region.after, strict=True):
         if not interpret and earlier & set(region.loads):
             # what another thread of the program wrote is there
             triton.debug_barrier()
-        block.evaluate(program, around, lambda position: level not in symbols_of(position))
+        block.evaluate(program, outer_instances, lambda position: level not in symbols_of(position))
         start = [jax.numpy.broadcast_to(block.value(o), block.dims) for o in sweep.begins]
-        final_states = _sweep_loop(program, sweep, around, after, block, start, written)
+        final_states = _sweep_loop(program, sweep, outer_instances, results_by_level, block, start, written)
         for v, state in zip(sweep.equation.outvars[: sweep.states], final_states, strict=True):
             if v in written:
                 block.store(v, column, state)
             block.entries[v, column] = state
-        earlier.update((*sweep.equation.outvars[sweep.states :], *after))
+        earlier.update((*sweep.equation.outvars[sweep.states :], *results_by_level))
 
 
 def _sweep_loop(
-    program: Program, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], block: _Block,
-    start: list[Any], written: set[Variable],
+    program: Program, sweep: Sweep, outer_instances: Instances, results_by_level: Mapping[Variable, Instances],
+    block: _Block, start: list[Any], written: set[Variable],
 ) -> list[Any]:  # fmt: skip
-    """Run the loop of a sweep over its levels, with the results `after` it; returns the final states.
+    """Run the loop of a sweep over its levels, and store the results that are computed level by level; returns the
+    final states.
 
-    `around`: the instances outside of its step that it reads. `start`: the initial states. `written`: the variables
-    stored.
+    `outer_instances`: the instances outside of its step that it reads. `start`: the initial states. `written`: the
+    variables stored.
     """
     column, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
 
@@ -286,7 +287,7 @@ def _sweep_loop(
         """The states after the n-th level."""
         level = np.int32(count - 1) - n if e.params["reverse"] else n
         inner = block.at_level(level, count)
-        inner.evaluate(program, around, lambda position: True)
+        inner.evaluate(program, outer_instances, lambda position: True)
         sweep.bind(inner, states)
         inner.evaluate(sweep.body, sweep.inner, lambda position: True)
         results = [inner.value(Operand(v, column, sweep.box)) for v in sweep.body.results]
@@ -295,7 +296,7 @@ def _sweep_loop(
             inner.entries[v, own_level] = value
             if v in written:
                 inner.store(v, own_level, value)
-        for v, instances in after.items():
+        for v, instances in results_by_level.items():
             inner.evaluate(program, instances, lambda position: True)
             inner.store(v, own_level, inner.entries[v, own_level])
         return [jax.numpy.broadcast_to(r, block.dims) for r in results[: sweep.states]]

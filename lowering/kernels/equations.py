@@ -168,8 +168,8 @@ def is_fusible(e: JaxprEqn, native: bool = False) -> bool:
             return all(interior == 0 for _, _, interior in e.params["padding_config"])
         case "transpose":
             # the last axis is what lies side by side in memory: XLA turns arrays tile by tile
-            last = len(e.params["permutation"]) - 1
-            return native or last < 0 or e.params["permutation"][last] == last
+            last_axis = len(e.params["permutation"]) - 1
+            return native or last_axis < 0 or e.params["permutation"][last_axis] == last_axis
         case "reshape":
             before, after = ([n for n in shape_of(v) if n != 1] for v in (e.invars[0], e.outvars[0]))
             return before == after and len(e.invars) == 1

@@ -222,8 +222,8 @@ class _Piece(Block):
     ) -> None:
         """Prepare the piece of a row, restricted to `interval` along the last axis.
 
-        `count`: the number of names used in the function so far. `first`: no other piece contributes to the folds of
-        this row.
+        `count`: the number of names used in the function so far. `is_only_piece`: no other piece contributes to the
+        folds of this row.
         """
         super().__init__()
         self.kernel, self.program, self.variable, self.stage, self.piece = rows, rows.program, v, stage, piece
@@ -235,10 +235,10 @@ class _Piece(Block):
         self.kept: list[str] = []
         """Memory of the function: what is folded."""
 
-    def emit(self, before: str) -> str:
+    def emit(self, label: str) -> str:
         """Emit the loops over all axes but the first, and their body; returns the label of the code behind them.
 
-        `before`: the label of the code before. Values are computed in the outermost loop that they need.
+        `label`: the label of the code before. Values are computed in the outermost loop that they need.
         """
         box, fold = self.piece.box, self.stage.fold
         first_folded_axis = len(box) if fold is None else min(fold.params["axes"])
@@ -249,23 +249,23 @@ class _Piece(Block):
             # loop-invariant code motion: what varies along none of the axes to come stands before their loops
             self.evaluate(self.program, self.piece.instances, lambda p: symbols_of(p) <= set(range(len(self.axes))))
             if fold is not None and axis == first_folded_axis:
-                before = self._begin_fold(before)
-            before = self._begin(axis, before, outer if axis < first_folded_axis else inner)
+                label = self._begin_fold(label)
+            label = self._begin(axis, label, outer if axis < first_folded_axis else inner)
         self.evaluate(self.program, self.piece.instances, lambda position: True)
         value = self.entries[self.stage.value, identity(len(box))]
         if fold is None:
-            before = self._store(value, before)
+            label = self._store(value, label)
         else:
             name = self.text.loaded(self.text.vector(kind_of(value.element)), self.kept[0].split()[0], value.element)
             total = self.fold(fold, Lanes(name, value.element), value)
             self.text.store(
                 self.text.vector(kind_of(value.element)), total.name, self.kept[0].split()[0], value.element
             )
-            before = self._end(inner, before)
-            before = self._store_fold(fold, value.element, before)
-        return self._end(outer, before)
+            label = self._end(inner, label)
+            label = self._store_fold(fold, value.element, label)
+        return self._end(outer, label)
 
-    def _end(self, loops: Sequence[_Loop], before: str) -> str:
+    def _end(self, loops: Sequence[_Loop], label: str) -> str:
         """Close loops, the innermost first; returns the label of the code behind them."""
         for loop in reversed(loops):
             n = loop.number
@@ -277,10 +277,10 @@ class _Piece(Block):
                 f"  br i1 %c{n}.more, label %loop{n}, label %out{n}",
                 f"out{n}:",
             ]
-            before = f"out{n}"
-        return before
+            label = f"out{n}"
+        return label
 
-    def _begin(self, axis: int, before: str, loops: list[_Loop]) -> str:
+    def _begin(self, axis: int, label: str, loops: list[_Loop]) -> str:
         """Open the loop over an axis, within the columns of the block for axis 1 of tiles; appends to `loops` and
         `axes`.
 
@@ -298,11 +298,11 @@ class _Piece(Block):
             stop = text.least(end, stop)
             is_not_empty = text.put(f"icmp slt i64 {first}, {stop}")
             text.lines += [f"  br i1 {is_not_empty}, label %some{n}, label %out{n}", f"some{n}:"]
-            before = f"some{n}"
+            label = f"some{n}"
         text.lines += [
             f"  br label %loop{n}",
             f"loop{n}:",
-            f"  %c{n} = phi i64 [{first}, %{before}], [%c{n}.next, %end{n}]",
+            f"  %c{n} = phi i64 [{first}, %{label}], [%c{n}.next, %end{n}]",
         ]
         overlaps = is_lane and (interval[1] - interval[0]) % self.lanes
         self.axes.append(text.least(f"%c{n}", interval[1] - self.lanes) if overlaps else f"%c{n}")
@@ -342,7 +342,7 @@ class _Piece(Block):
             place = self._at(self._pointer(v), element.name, self._linear(terms, AHEAD // element.itemsize).name)
             self.text.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 3", "i32 1")
 
-    def _store(self, value: Lanes, before: str) -> str:
+    def _store(self, value: Lanes, label: str) -> str:
         """Write a value to its ring, and to its array if the row is the block's own; returns the label of the code
         behind it.
         """
@@ -354,16 +354,16 @@ class _Piece(Block):
             place = self._linear(zip(rows, strides_of(v), strict=True), 0)
             text.store(kind, name, self._at(ring, value.element, place.name), value.element)
         if v not in self.kernel.results:
-            return before
+            return label
         if ring is not None:
             # a row that another block has, too, is its own
             text.count += 1
-            before = f"kept{text.count}"
-            text.lines += [f"  br i1 %own, label %keep{text.count}, label %{before}", f"keep{text.count}:"]
+            label = f"kept{text.count}"
+            text.lines += [f"  br i1 %own, label %keep{text.count}, label %{label}", f"keep{text.count}:"]
         text.store(kind, name, self._result(value.element, len(self.piece.box)), value.element)
         if ring is not None:
-            text.lines += [f"  br label %{before}", f"{before}:"]
-        return before
+            text.lines += [f"  br label %{label}", f"{label}:"]
+        return label
 
     def _result(self, element: str, axes: int) -> str:
         """The pointer to the result at the current numbers of its first `axes` axes."""
@@ -373,7 +373,7 @@ class _Piece(Block):
 
     # Folds: in vectors along the axes that are folded, then over their lanes, then over pieces
 
-    def _begin_fold(self, before: str) -> str:
+    def _begin_fold(self, label: str) -> str:
         """Reserve a vector for the fold, and set it to the identity."""
         fold, text = self.stage.fold, self.text
         assert fold is not None
@@ -382,9 +382,9 @@ class _Piece(Block):
         kind = text.vector(kind_of(element))
         self.kept.append(f"  %f{text.count} = alloca {kind}, align 64")
         text.store(kind, text.constant(_identity(fold, element), element).name, f"%f{text.count}", element)
-        return before
+        return label
 
-    def _store_fold(self, fold: JaxprEqn, element: str, before: str) -> str:
+    def _store_fold(self, fold: JaxprEqn, element: str, label: str) -> str:
         """Fold the lanes of the accumulated vector, then the result of earlier pieces, and write it."""
         text, kind = self.text, kind_of(element)
         accumulator = text.loaded(text.vector(kind), self.kept[0].split()[0], element)
@@ -407,7 +407,7 @@ class _Piece(Block):
         scalar_text.store(f"<1 x {memory_of(element)}>", self._as_stored(total), place, element)
         self.text = text
         text.count = scalar_text.count
-        return before
+        return label
 
 
 @dataclass(frozen=True, slots=True)

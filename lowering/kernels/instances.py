@@ -55,13 +55,13 @@ def is_gathered(position: Position) -> bool:
 
 
 def instances_of(
-    program: Program, asked: Iterable[Operand], stored: Container[Variable], most: int | None = None,
+    program: Program, operands_read: Iterable[Operand], stored: Container[Variable], most_instances: int | None = None,
     results: Container[Variable] = (),
 ) -> Instances:  # fmt: skip
-    """The instances that `asked` operands depend on, down to inputs and to stored variables.
+    """The instances that `operands_read` operands depend on, down to inputs and to stored variables.
 
     `results`: stored variables that this region computes itself. Raises Unplaced for a variable that has to be stored,
-    TooMany for more than `most` instances.
+    TooMany for more than `most_instances` instances.
     """
     instances, pending = Instances(), dict[int, dict[Variable, dict[Position, Box]]]()
     queue: list[int] = []
@@ -85,10 +85,10 @@ def instances_of(
             at = pending[k].setdefault(v, {})
         count += position not in at
         at[position] = hull(box, at.get(position))
-        if most is not None and count > most:
+        if most_instances is not None and count > most_instances:
             raise TooMany
 
-    for operand in asked:
+    for operand in operands_read:
         ask(operand)
     while queue:
         k = -heapq.heappop(queue)

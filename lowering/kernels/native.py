@@ -184,9 +184,9 @@ class _Columns(Block):
         level = len(self.region.shape)
         if self.lanes == 1 or self.lane in partial or any(isinstance(i.symbol, Entry) for i in position):
             return False
-        *outer, last = position or (Index(None, 0, 0),)
+        *outer, last_index = position or (Index(None, 0, 0),)
         lane = [i.factor for i in outer if i.symbol == self.lane]
-        return last.symbol == level and lane == [1] and all(i.symbol != level for i in outer)
+        return last_index.symbol == level and lane == [1] and all(i.symbol != level for i in outer)
 
     def _is_turned_out(self, v: Variable) -> bool:
         """True if the result v is transposed on the way out of a buffer: its levels are the last axis, and a block
@@ -276,16 +276,16 @@ class _Columns(Block):
         for v in region.defines:
             if v in read_by_later_sweeps or (v in self.results and self._is_turned_out(v)):
                 self._buffer(v, max(shape_of(v)[region.axis.get(v, 0)], 1), element_of(v).name)
-        for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
+        for sweep, outer_instances, results_by_level in zip(region.sweeps, region.instances, region.after, strict=True):
             self.levels = sweep.length
-            self._turn_inwards(sweep, [around, *after.values()])
-            self.evaluate(self.program, around, lambda position: len(column) not in symbols_of(position))
+            self._turn_inwards(sweep, [outer_instances, *results_by_level.values()])
+            self.evaluate(self.program, outer_instances, lambda position: len(column) not in symbols_of(position))
             for v in self.results if sweep is region.sweeps[0] else ():
                 if self._is_turned_out(v):
                     pointer = self._at(self._pointer(v), element_of(v).name, self._column(v))
                     self.ahead.append((v, pointer, self._lane_stride(v), 0))
             start = [self.value(o) for o in sweep.begins]
-            final_states = self._swept(sweep, around, after, start)
+            final_states = self._swept(sweep, outer_instances, results_by_level, start)
             for v, state in zip(sweep.equation.outvars[: sweep.states], final_states, strict=True):
                 self.entries[v, column] = state
                 if v in self.results:
@@ -335,12 +335,16 @@ class _Columns(Block):
                     self.ahead.append((v, pointer, stride, self.lanes * stride))
 
     def _swept(
-        self, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], start: Sequence[Lanes]
+        self,
+        sweep: Sweep,
+        outer_instances: Instances,
+        results_by_level: Mapping[Variable, Instances],
+        start: Sequence[Lanes],
     ) -> list[Lanes]:
-        """Emit the loop of a sweep, with the results computed in it (`after`), and return the names of the final
+        """Emit the loop of a sweep, with the results computed in it level by level; returns the names of the final
         states.
 
-        `around`: the instances outside of its step that it reads. `start`: the initial states.
+        `outer_instances`: the instances outside of its step that it reads. `start`: the initial states.
         """
         e, column, count = sweep.equation, identity(len(sweep.columns)), sweep.length
         carried = {f"%s{self.text.count}.{k}": x for k, x in enumerate(start)}
@@ -349,14 +353,14 @@ class _Columns(Block):
             self.axes.append(level)
             states = [Lanes(name, x.element) for name, x in carried.items()]
             self._prefetch(loop.counter)
-            self.evaluate(self.program, around, lambda position: True)
+            self.evaluate(self.program, outer_instances, lambda position: True)
             sweep.bind(self, states)
             self.evaluate(sweep.body, sweep.inner, lambda position: True)
             results = [self.value(Operand(v, column, sweep.box)) for v in sweep.body.results]
             for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
                 self.entries[v, (Index(len(column), 1, 0), *column)] = value
                 self.store(v, value)
-            for v, instances in after.items():
+            for v, instances in results_by_level.items():
                 self.evaluate(self.program, instances, lambda position: True)
                 self.store(v, self.entries[v, self.region.place(v)])
             loop.carry(results[: sweep.states])

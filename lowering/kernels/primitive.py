@@ -365,10 +365,10 @@ kernels.def_abstract_eval(lambda *operands, body, **_: list(body.out_avals))
 _in_lax, _in_kernels = (mlir.lower_fun(run, multiple_results=True) for run in (_run, _run_in_kernels))
 
 
-def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
+def _lowered(context: Any, *operands: Any, on_cpu: bool, **params: Any) -> Any:
     """The lowering: kernels if the platform is the one they are for, else the program of `jax.lax`.
 
-    `here`: the platform is a CPU. XLA cannot divide the arrays of a kernel among devices, and exported programs must
+    `on_cpu`: the platform is a CPU. XLA cannot divide the arrays of a kernel among devices, and exported programs must
     not hold kernels, whose stored form is not promised to last: both get the program of `jax.lax`, as do programs
     within `without_kernels`.
     """
@@ -379,7 +379,7 @@ def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
     on_one_device = (
         manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
     )
-    if params["native"] != here or not on_one_device or module.lowering_parameters.for_export or PLAIN.get():
+    if params["native"] != on_cpu or not on_one_device or module.lowering_parameters.for_export or PLAIN.get():
         return _in_lax(context, *operands, **params)
     with warnings.catch_warnings():
         # users have no say in it: from JAX 0.11 on Triton is to be left for Mosaic
@@ -389,7 +389,7 @@ def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
 
 mlir.register_lowering(kernels, _in_lax)
 for _platform in ("cpu", "cuda", "rocm"):
-    mlir.register_lowering(kernels, partial(_lowered, here=_platform == "cpu"), platform=_platform)
+    mlir.register_lowering(kernels, partial(_lowered, on_cpu=_platform == "cpu"), platform=_platform)
 ad.primitive_jvps[kernels] = _jvp
 ad.primitive_transposes[kernels] = _transpose
 batching.primitive_batchers[kernels] = _batched

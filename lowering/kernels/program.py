@@ -175,12 +175,12 @@ def identity_of(name: str, dtype: Any) -> Any:
     """
     match dtype.kind:
         case "f" | "V":
-            least, most = -np.inf, np.inf
+            least, greatest = -np.inf, np.inf
         case "b":
-            least, most = False, True
+            least, greatest = False, True
         case _:
-            least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return np.asarray({"add": 0, "mul": 1, "max": least, "min": most, "or": False, "and": True}[name], dtype)
+            least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return np.asarray({"add": 0, "mul": 1, "max": least, "min": greatest, "or": False, "and": True}[name], dtype)
 
 
 class _Update(NamedTuple):
@@ -258,8 +258,12 @@ def _with_part(x: Any, part: Any, start: Sequence[int]) -> Any:
         low = [*start[:axis], 0, *[0] * (x.ndim - axis - 1)]
         high = [a + n for a, n in zip(start[:axis], part.shape[:axis], strict=True)] + list(x.shape[axis:])
         begin, stop = start[axis], start[axis] + part.shape[axis]
-        left, right = (*high[:axis], begin, *high[axis + 1 :]), (*low[:axis], stop, *low[axis + 1 :])
-        pieces = [lax.slice(x, low, left)] * (begin > 0) + [part] + [lax.slice(x, right, high)] * (stop < x.shape[axis])
+        before_part, after_part = (*high[:axis], begin, *high[axis + 1 :]), (*low[:axis], stop, *low[axis + 1 :])
+        pieces = (
+            [lax.slice(x, low, before_part)] * (begin > 0)
+            + [part]
+            + [lax.slice(x, after_part, high)] * (stop < x.shape[axis])
+        )
         part = lax.concatenate(pieces, axis) if len(pieces) > 1 else part
     return part
 

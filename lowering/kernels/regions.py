@@ -166,11 +166,11 @@ class Parts:
         """
         if isinstance(region, Grid):
             return region.results
-        wanted = set(variables((*self.program.results, *(v for e in self.left for v in e.invars))))
+        read_elsewhere = set(variables((*self.program.results, *(v for e in self.left for v in e.invars))))
         if isinstance(region, Swept) and not self.native:
-            wanted.update(region.loads)
-        wanted.update(v for r in self.kernels if r is not region for v in r.reads)
-        return [v for v in region.defines if v in wanted]
+            read_elsewhere.update(region.loads)
+        read_elsewhere.update(v for r in self.kernels if r is not region for v in r.reads)
+        return [v for v in region.defines if v in read_elsewhere]
 
 
 @remembered("programs in kernels", limit=64)  # each is asked for where it is bound, derived and lowered
@@ -525,19 +525,19 @@ class _Choice:
             except TooMany:
                 self.stored.update(variables(o.value for o in (*sweep.reads, *sweep.begins)))
 
-    def _add_sweep(self, regions: list[Region], sweep: Sweep, around: Instances) -> None:
+    def _add_sweep(self, regions: list[Region], sweep: Sweep, instances: Instances) -> None:
         """Add a sweep to the last kernel over the same columns that it follows (`_follows`), else as a kernel of its
         own.
         """
         for region in reversed(regions):
-            if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, around):
+            if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, instances):
                 region.sweeps.append(sweep)
-                region.instances.append(around)
+                region.instances.append(instances)
                 region.after.append({})
                 self._at(sweep.equation.outvars, region.level)
                 return
-        level = self._level(around.loads)
-        regions.append(Swept([sweep], [around], level, [{}]))
+        level = self._level(instances.loads)
+        regions.append(Swept([sweep], [instances], level, [{}]))
         self._at(sweep.equation.outvars, level)
 
     def _joins(self, region: Swept, v: Variable) -> bool:
@@ -584,9 +584,9 @@ class _Choice:
                 return False
         return True
 
-    def _follows(self, region: Swept, around: Instances) -> bool:
+    def _follows(self, region: Swept, instances: Instances) -> bool:
         """True if a sweep may run behind the region's: it reads results of it, and of these its own column alone."""
-        return bool(set(region.defines) & around.loads.keys()) and self._is_own_column(region, around)
+        return bool(set(region.defines) & instances.loads.keys()) and self._is_own_column(region, instances)
 
 
 def _largest_extents(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

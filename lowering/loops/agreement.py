@@ -60,7 +60,7 @@ def lost_processes(peers: Sequence[str]) -> str:
 
 def _is_over(number: str) -> bool:
     """True if the process with that number has ended; a zombie, whose parent has not asked for its exit status, has."""
-    try:  # where it is a zombie, nobody has asked yet how it lost_processes
+    try:  # where it is a zombie, nobody has asked yet how it ended
         return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1] in "ZX"
     except OSError:
         return True
@@ -140,9 +140,7 @@ class Agreement:
         if problem is not None:
             raise problem
         if failed:
-            raise refuse(
-                "A48", "another process of this run lost_processes with an error.", "its own message says which."
-            )
+            raise refuse("A48", "another process of this run ended with an error.", "its own message says which.")
         return outcome  # type: ignore[return-value]
 
     def peers(self) -> Sequence[str]:

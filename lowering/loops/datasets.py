@@ -17,11 +17,11 @@ from tensorir.ir.types import scalar_of
 from tensorir.runtime.errors import refuse
 
 
-def _left_out(whole: Any) -> list[str]:
+def _left_out(dataset: Any) -> list[str]:
     """The variables of a Dataset that are not computed and hold no numbers: bounds of times, texts that name a
     projection.
     """
-    return [n for n in auxiliary_of(whole) if scalar_of(whole[n].dtype) is None]
+    return [n for n in auxiliary_of(dataset) if scalar_of(dataset[n].dtype) is None]
 
 
 def with_dicts(state: Any) -> Any:
@@ -37,7 +37,7 @@ def with_dicts(state: Any) -> Any:
 def dataset(snapshots: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
     """Snapshots as a Dataset: one variable per leaf of the states, along `time` first.
 
-    `kept`: the snapshots, pytrees of one structure. `units`: CF units 'hours since …' for the encoding of `times`.
+    `snapshots`: pytrees of one structure. `units`: CF units 'hours since …' for the encoding of `times`.
     Names are those of the structure: keys, fields of named tuples, numbers in tuples; a single array is `state`. If a
     state has a `time` of its own, that of the loop is `elapsed`. If the states are Datasets, their attributes are kept.
 
@@ -50,13 +50,13 @@ def dataset(snapshots: Sequence[Any], times: Sequence[Any], units: str | None = 
     return stacked_dataset(snapshots[0], stacked, times, units)
 
 
-def stacked_dataset(first: Any, stacked: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
+def stacked_dataset(template: Any, stacked: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
     """As `dataset`, from the first snapshot, which has the structure and the labels, and arrays stacked along time,
     by leaf.
     """
     import xarray as xr
 
-    names, leaves = names_of(first), jax.tree_util.tree_leaves(with_dicts(first), is_leaf=is_named)
+    names, leaves = names_of(template), jax.tree_util.tree_leaves(with_dicts(template), is_leaf=is_named)
     models = [_template(x, name) for name, x in zip(names, leaves, strict=True)]
     used_names = {*names, *(str(n) for a in models for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
     axis = next(
@@ -71,12 +71,12 @@ def stacked_dataset(first: Any, stacked: Sequence[Any], times: Sequence[Any], un
     result = result.assign_coords({axis: (axis, np.asarray(times))})
     if units is not None:
         result[axis].encoding.update(units=units, dtype="int64")
-    if not is_dataset(first):
+    if not is_dataset(template):
         return result
     # in the order of the state, with those of it that were left out
-    result = result.assign(first[_left_out(first)].data_vars)
-    order = [n for n in map(str, first.data_vars) if n in result.data_vars]
-    return result[[*order, *(n for n in result.data_vars if n not in order)]].assign_attrs(first.attrs)
+    result = result.assign(template[_left_out(template)].data_vars)
+    order = [n for n in map(str, template.data_vars) if n in result.data_vars]
+    return result[[*order, *(n for n in result.data_vars if n not in order)]].assign_attrs(template.attrs)
 
 
 def names_of(snapshot: Any) -> list[str]:

@@ -192,12 +192,12 @@ class Forcing:
         arrays = zip(self.leaves, self.along, strict=True)
         return tuple(self._placed(x, slice(begin, end) if timed else ...) for x, timed in arrays)
 
-    def _placed(self, x: Any, part: Any) -> Any:
+    def _placed(self, x: Any, records: Any) -> Any:
         """A part of an array on the devices, in the blocks of the placement; arrays of JAX stay where they are."""
         source = x.data if isinstance(x, Field) else Unread.in_file(x) or x.variable._data
         if isinstance(source, jax.Array) or is_traced(source):
-            return left_to_xla(source[part])
-        block = native(source[part])
+            return left_to_xla(source[records])
+        block = native(source[records])
         return jnp.asarray(np.asarray(block)) if self.placement is None else self.placement.read(block, _dim_names(x))
 
     def _records(self, arrays: tuple[Any, ...], low: Any, weight: Any) -> Records:
@@ -216,8 +216,8 @@ class Forcing:
             digest.update(repr([(c.name, c.dims, c.values.tolist()) for c in coordinates]).encode())
             digest.update(f"{_dim_names(x)}{x.shape}{x.dtype}".encode())
             for k in range(0, len(self.times) if timed else 1, self._length()):
-                part = self._placed(x, slice(k, k + self._length()) if timed else ...)
-                digest.update(digest_of_blocks([part], agreement).encode())
+                records = self._placed(x, slice(k, k + self._length()) if timed else ...)
+                digest.update(digest_of_blocks([records], agreement).encode())
         return digest.hexdigest()
 
 

@@ -140,10 +140,10 @@ def carried(path: Any, model: Any, x: Any) -> list[Any]:
         )
     for dim in model.dims:
         _refuse_other_labels(where, dim, model, x)
-    have, want = (str(a.attrs.get("units", "")) for a in (x, model))
-    if have and want and not is_same(have, want):
+    units, model_units = (str(a.attrs.get("units", "")) for a in (x, model))
+    if units and model_units and not is_same(units, model_units):
         hint = "a step keeps units: multiply by the length of a step, or leave them out: x.drop_attrs()."
-        raise _changed_by_step(where, want, have, hint)
+        raise _changed_by_step(where, model_units, units, hint)
     ordered = x if x.dims == model.dims else x.transpose(*model.dims)
     data = numbers_of(ordered.variable)
     if data.dtype != model.dtype:

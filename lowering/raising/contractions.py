@@ -268,10 +268,12 @@ def _guarded_in_factor(context: Context, a: Dense, b: Dense, total: Sum, guard: 
 
     def plain(_: jax.Array, a: jax.Array, b: jax.Array, guard_: jax.Array) -> jax.Array:
         """The sum over all products, selected by the guard."""
-        whole = Dims(tuple((n, total.dims[n]) for n in (*dims.names, *total.over)))
-        product = SCALAR["multiplies"](aligned(Dense(a, zeroed.dims), whole), aligned(Dense(b, b_dims), whole))
-        kept = lax.select(aligned(Dense(guard_, guard.dims), whole), product, lax.full_like(product, 0))
-        return lax.reduce(kept, kept.dtype.type(0), lax.add, tuple(range(len(dims), len(whole))))
+        all_dims = Dims(tuple((n, total.dims[n]) for n in (*dims.names, *total.over)))
+        product = SCALAR["multiplies"](aligned(Dense(a, zeroed.dims), all_dims), aligned(Dense(b, b_dims), all_dims))
+        guarded_product = lax.select(aligned(Dense(guard_, guard.dims), all_dims), product, lax.full_like(product, 0))
+        return lax.reduce(
+            guarded_product, guarded_product.dtype.type(0), lax.add, tuple(range(len(dims), len(all_dims)))
+        )
 
     finite = lax.reduce(lax.is_finite(b.data), True, lax.bitwise_and, tuple(range(b.data.ndim)))
     return Dense(lax.cond(finite, lambda x, *_: x, plain, contraction.data, a.data, b.data, guard.data), dims)
@@ -297,10 +299,10 @@ def convolution(context: Context, node: Call, args: Sequence[Any]) -> Value | No
         """The convolution with x as the window and w as the weights; None if x is not known as a window
         (`ArrayProvenance.window`).
         """
-        known = context.provenance.window(x)
-        if known is None or not isinstance(w, Dense):
+        source_and_windows = context.provenance.window(x)
+        if source_and_windows is None or not isinstance(w, Dense):
             return None
-        return _in_groups(*known, w, total, context.provenance, _careful(context, node))
+        return _in_groups(*source_and_windows, w, total, context.provenance, _careful(context, node))
 
     return product_of_two(context, node, args, lambda a, b, total: convolved(a, b, total) or convolved(b, a, total))
 

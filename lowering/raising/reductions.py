@@ -200,14 +200,14 @@ def best_of(
     XLA may reorder a row, so this is a best effort. The value is differentiable.
     """
     at, nothing = np.asarray(start[0], place.dtype), np.asarray(start[1], a.dtype)
-    better, first = (lax.gt if largest else lax.lt), (lax.lt if least else lax.gt)
+    better, wins_tie = (lax.gt if largest else lax.lt), (lax.lt if least else lax.gt)
 
     def step(old: Any, new: Any) -> tuple[jax.Array, jax.Array]:
         """The better of two (value, index) pairs; the value is selected without the index, so that it does not wait
         for it.
         """
         (v, i), (w, j) = old, new
-        index_wins_tie = lax.bitwise_and(lax.eq(v, w), first(i, j) if replaced else first(j, i))
+        index_wins_tie = lax.bitwise_and(lax.eq(v, w), wins_tie(i, j) if replaced else wins_tie(j, i))
         # the value does not wait for the index
         if replaced:
             old_wins = better(v, w)
@@ -469,10 +469,10 @@ def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
     fold = context.provenance.fold_of(value[0]) if len(value) == 1 else None
     if fold is None or fold[0] not in ("max", "min") or not isinstance(leaf := fold[2], Slots) or leaf.dim != fold[1]:
         return None
-    known = context.provenance.window(leaf)
-    if known is None or known[0].present is not None or len(known[1]) != 1:
+    source_and_windows = context.provenance.window(leaf)
+    if source_and_windows is None or source_and_windows[0].present is not None or len(source_and_windows[1]) != 1:
         return None
-    source, (window,) = known
+    source, (window,) = source_and_windows
     places = _pool_geometry(source, window, leaf)
     axis = source.dims.names.index(window.source)
     if places is None or axis == len(source.dims) - 1:

@@ -141,8 +141,8 @@ def _strided(leaf: Leaf, name: str, dim: str, step: int, constant: int, points: 
 
     def cut_out(x: Dense) -> Dense:
         """The strided slice of a leaf's data, without its mask."""
-        whole = stop == list(x.data.shape) and not any(begin) and abs(step) == 1
-        data = x.data if whole else lax.slice(x.data, begin, stop, steps)
+        is_whole = stop == list(x.data.shape) and not any(begin) and abs(step) == 1
+        data = x.data if is_whole else lax.slice(x.data, begin, stop, steps)
         if step < 0:
             data = lax.rev(data, (axis,))
         return Dense(data, Dims(tuple((dim, points) if n == name else (n, i) for n, i in x.dims.items)))
@@ -288,9 +288,9 @@ def _last_wins(start: jax.Array, numbers: Any, points: Dims, updates: Updates, r
         start_indices_batching_dims=numbers.scatter_indices_batching_dims,
     )  # fmt: skip
     winner = lax.eq(lax.gather(latest, start, gather_numbers, (1,) * len(operand), mode=CLIP), rank)
-    outside = lax.full_like(start, np.iinfo(start.dtype).max)
+    out_of_range = lax.full_like(start, np.iinfo(start.dtype).max)
     mask = lax.broadcast_in_dim(winner, start.shape, tuple(range(len(points))))
-    return lax.select(mask, start, outside)
+    return lax.select(mask, start, out_of_range)
 
 
 # Zeros between the elements of an array.

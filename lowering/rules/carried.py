@@ -121,13 +121,13 @@ def along(mask: Leaf, place: Dims, combine: Callable[..., jax.Array]) -> Leaf:
     return Dense(data, full_mask.dims.without(*folded_dims))
 
 
-def counted(at: Sequence[Value], having: Sequence[bool]) -> Leaf | None:
+def counted(slot_values: Sequence[Value], having: Sequence[bool]) -> Leaf | None:
     """The mask of the slots that count: all leaves of all arguments that have the dim are present; None if no mask
     is known.
 
-    `at`: the arguments at a slot. `having`: per argument, whether it has the dim.
+    `slot_values`: the arguments at a slot. `having`: per argument, whether it has the dim.
     """
-    masks = [m for a, has in zip(at, having, strict=True) if has for m in masks_of(a)]
+    masks = [m for a, has in zip(slot_values, having, strict=True) if has for m in masks_of(a)]
     return conjunction(masks, all_dims(masks))
 
 

@@ -153,16 +153,16 @@ def _rounded_quotient(x: Array, y: Array, up: Array) -> Array:
     # c ≥ 0: the last bit of Q, and what the whole number has below it, say how it rounds
     left_shift = lax.convert_element_type(lax.clamp(_full(c, 0), c, _full(c, width - 1)), mx.dtype)
     limit = lax.shift_right_logical(lax.sub(my, one), left_shift)  # a × 2^c < my where a ≤ limit
-    odd = lax.ne(lax.bitwise_and(q, one), zero)
+    is_odd = lax.ne(lax.bitwise_and(q, one), zero)
     remainder_is_dropped = lax.select(up, lax.bitwise_not(has_remainder), lax.le(r, limit))
     remainder_rounds_to_one = lax.bitwise_and(up, lax.bitwise_and(has_remainder, lax.le(lax.sub(my, r), limit)))
-    tie = lax.bitwise_or(
-        lax.bitwise_and(odd, remainder_is_dropped), lax.bitwise_and(lax.bitwise_not(odd), remainder_rounds_to_one)
+    is_tie = lax.bitwise_or(
+        lax.bitwise_and(is_odd, remainder_is_dropped), lax.bitwise_and(lax.bitwise_not(is_odd), remainder_rounds_to_one)
     )
-    is_above_tie = lax.bitwise_and(odd, lax.bitwise_not(remainder_is_dropped))
+    is_above_tie = lax.bitwise_and(is_odd, lax.bitwise_not(remainder_is_dropped))
     half = lax.shift_right_logical(q, one)
     even = lax.eq(lax.bitwise_and(half, one), zero)
-    rounds_up = lax.bitwise_or(is_above_tie, lax.bitwise_and(tie, lax.bitwise_not(even)))
+    rounds_up = lax.bitwise_or(is_above_tie, lax.bitwise_and(is_tie, lax.bitwise_not(even)))
     significand = lax.convert_element_type(lax.select(rounds_up, lax.add(half, one), half), x.dtype)
     exponent = lax.add(c, _full(c, 1))
     first_exponent = lax.clamp(_full(c, 0), exponent, _full(c, info.maxexp - 1))

@@ -271,32 +271,33 @@ def _adds_nothing(node: Call) -> bool:
             return False
 
 
-def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
+def _is_whole(slot_values: Sequence[Value], state: TensorType) -> bool:
     """True if the values of a slot are present and have all dims of the state, so that they can be the state."""
-    leaves = [leaf for v in at for leaf in v]
+    leaves = [leaf for v in slot_values for leaf in v]
     return all(
         isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves
     )
 
 
 def _step(
-    context: Context, f: Bound[Value], accumulator: Value, at: Sequence[Value], having: Sequence[bool],
+    context: Context, f: Bound[Value], accumulator: Value, slot_values: Sequence[Value], having: Sequence[bool],
     state: TensorType,
 ) -> Value:  # fmt: skip
     """One step of the fold: the function of accumulator and slot, skipped where an argument that has the dim is
     absent.
 
-    `at`: the arguments at one slot. `having`: per argument, whether it has the dim. `state`: the accumulator's type.
+    `slot_values`: the arguments at one slot. `having`: per argument, whether it has the dim. `state`: the accumulator's
+    type.
     """
-    keep = counted(at, having)
+    keep = counted(slot_values, having)
     if keep is None:
-        return context.apply(f, accumulator, *at)
+        return context.apply(f, accumulator, *slot_values)
     keep = within_state(keep, state.dims)
     # arguments keep the slot's mask, which guards gradients all through the body, and is used up at its end
     places = [p.dims for p in f.function.type.params[1:]]
     shielded = [
         tuple(_shielded(leaf, keep, place) for leaf in a) if has else a
-        for a, has, place in zip(at, having, places, strict=True)
+        for a, has, place in zip(slot_values, having, places, strict=True)
     ]
     new = context.apply(f, accumulator, *shielded)
     return tuple(_selected_by(keep, n, old, state.dims) for n, old in zip(new, accumulator, strict=True))

@@ -41,25 +41,28 @@ from tensorir.runtime.errors import Diagnostic
 CLIP_INDICES = lax.GatherScatterMode.CLIP
 
 
-def zero_based(index: jax.Array, inside: Interval, mode: Any = CLIP_INDICES) -> jax.Array:
+def zero_based(index: jax.Array, interval: Interval, mode: Any = CLIP_INDICES) -> jax.Array:
     """An index counted from the start of its interval; in the mode CLIP clamped to it first, so that it cannot wrap
     around.
     """
-    if not inside.start:
+    if not interval.start:
         return index
     if mode == CLIP_INDICES:
-        lowest, highest = lax.full_like(index, inside.start), lax.full_like(index, max(inside.start, inside.stop - 1))
+        lowest, highest = (
+            lax.full_like(index, interval.start),
+            lax.full_like(index, max(interval.start, interval.stop - 1)),
+        )
         index = lax.clamp(lowest, index, highest)
-    return lax.sub(index, lax.full_like(index, inside.start))
+    return lax.sub(index, lax.full_like(index, interval.start))
 
 
-def at_one(x: Dense, indices: dict[str, Dense], inside: Dims) -> Dense:
+def at_one(x: Dense, indices: dict[str, Dense], intervals: Dims) -> Dense:
     """x at one index per indexed dim, clamped to its interval: a `lax.dynamic_slice`.
 
-    `indices`: per indexed dim of x, an index without dims. `inside`: the intervals of these dims.
+    `indices`: per indexed dim of x, an index without dims. `intervals`: the intervals of these dims.
     """
     zero = lax.full((), 0, "int32")
-    starts = [zero_based(indices[n].data, inside[n]) if n in indices else zero for n in x.dims.names]
+    starts = [zero_based(indices[n].data, intervals[n]) if n in indices else zero for n in x.dims.names]
     widest = max((s.dtype for s in starts), key=lambda t: t.itemsize)
     starts = [lax.convert_element_type(s, widest) for s in starts]
     sizes = [1 if n in indices else len(i) for n, i in x.dims.items]
@@ -244,35 +247,38 @@ def _check_index(context: Context, node: Call, index: Leaf, interval: Interval, 
     )
 
 
-def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Dims, need: Dims, mode: Any) -> Leaf:
+def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], intervals: Dims, need: Dims, mode: Any) -> Leaf:
     """x at [names: indices], on the joined dims of the indices and the other dims of x.
 
-    `inside`: the intervals of indexed dims. `need`: those of the result's dims. `mode`: of the gather. Indexed dims
+    `intervals`: the intervals of indexed dims. `need`: those of the result's dims. `mode`: of the gather. Indexed dims
     that x lacks are ignored; dims shared by x and indices are batch dims of the gather. One index per dim without dims
     is a slice.
     """
     indexed_dims = [n for n in names if n in x.dims]
     if not indexed_dims:
         # the mask may have the dims where the data are the same at all of their points
-        mask = None if x.present is None else dense(_indexed(x.present, names, indices, inside, need, mode))
+        mask = None if x.present is None else dense(_indexed(x.present, names, indices, intervals, need, mode))
         return replace(dense(cut(Dense(x.data, x.dims), need)), present=mask)
     dense_indices = [dense(i) for i, n in zip(indices, names, strict=True) if n in x.dims]
     batch = joined_dims([f.dims for f in dense_indices], need)
     shared = [n for n in batch.names if n in x.dims and n not in indexed_dims]
     x = dense(
         cut(
-            x, Dims((*((n, inside[n]) for n in indexed_dims), *((n, need[n]) for n in x.dims if n not in indexed_dims)))
+            x,
+            Dims(
+                (*((n, intervals[n]) for n in indexed_dims), *((n, need[n]) for n in x.dims if n not in indexed_dims))
+            ),
         )
     )
     names_of = x.dims.names
-    if not batch and x.present is None and all(inside[n] for n in indexed_dims):
-        return at_one(x, dict(zip(indexed_dims, dense_indices, strict=True)), inside)
+    if not batch and x.present is None and all(intervals[n] for n in indexed_dims):
+        return at_one(x, dict(zip(indexed_dims, dense_indices, strict=True)), intervals)
     columns = _in_widest_type(
-        [zero_based(aligned(f, batch), inside[n], mode) for f, n in zip(dense_indices, indexed_dims, strict=True)]
+        [zero_based(aligned(f, batch), intervals[n], mode) for f, n in zip(dense_indices, indexed_dims, strict=True)]
     )
     columns = [lax.expand_dims(c, (len(batch),)) for c in columns]
     slice_dims = [n for n in names_of if n not in indexed_dims and n not in shared]
-    if any(not inside[n] for n in indexed_dims):
+    if any(not intervals[n] for n in indexed_dims):
         # nothing is there to read: every index is out of range
         empty = Dims((*batch.items, *((n, x.dims[n]) for n in slice_dims)))
         return Dense(lax.full(empty.shape, 0, x.data.dtype), empty)
@@ -288,7 +294,7 @@ def _indexed(x: Dense, names: Sequence[str], indices: Sequence[Leaf], inside: Di
     dims = Dims((*batch.items, *((n, x.dims[n]) for n in slice_dims)))
     present = None
     if x.present is not None:
-        present = dense(_indexed(x.present, names, indices, inside, need, mode))
+        present = dense(_indexed(x.present, names, indices, intervals, need, mode))
     return Dense(data, dims, present)
 
 
@@ -306,7 +312,7 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     names, mode = node.static
     x, *index_values = values
     operand = node.args[0].tensor.dims
-    inside = Dims(tuple((n, operand[n]) for n in names))
+    intervals = Dims(tuple((n, operand[n]) for n in names))
     proven = context.access(node).proven
     masks = [m for (i,) in index_values if (m := presence(i)) is not None]
     indices: list[Leaf] = []
@@ -329,7 +335,7 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
         indices.append(index)
     leaves: list[Leaf] = []
     for leaf in x:
-        value = _indexed(dense(leaf), names, indices, inside, node.type.dims, PROMISE if proven else CLIP)
+        value = _indexed(dense(leaf), names, indices, intervals, node.type.dims, PROMISE if proven else CLIP)
         if in_bounds is not None:
             value = _zero_outside(in_bounds, value, node.type.dims)
         for mask in masks:
@@ -338,18 +344,18 @@ def gather(context: Context, node: Call, values: Sequence[Value]) -> Value:
     return tuple(leaves)
 
 
-def _zero_outside(inside: Leaf, value: Leaf, need: Dims) -> Leaf:
-    """The value, and a present 0 where `inside` is false, as nothing was read there."""
+def _zero_outside(in_bounds: Leaf, value: Leaf, need: Dims) -> Leaf:
+    """The value, and a present 0 where `in_bounds` is false, as nothing was read there."""
     zeroed = elementwise(
         lambda ok, v: lax.select(ok, v, lax.full_like(v, 0)),
-        [inside, Dense(dense(value).data, dense(value).dims)],
+        [in_bounds, Dense(dense(value).data, dense(value).dims)],
         need,
     )
     mask = presence(value)
     if mask is None:
         return zeroed
     return with_present(
-        zeroed, elementwise(lambda ok, m: lax.bitwise_or(lax.bitwise_not(ok), m), [inside, mask], need), need
+        zeroed, elementwise(lambda ok, m: lax.bitwise_or(lax.bitwise_not(ok), m), [in_bounds, mask], need), need
     )
 
 
@@ -408,15 +414,15 @@ class Updates:
 def touched(node: Call) -> tuple[Dims, Dims]:
     """The points of the updates of a scatter, iterated dims first, and the part of the base that they can touch."""
     names, over, _ = node.static
-    whole = node.type.dims
+    base_dims = node.type.dims
     points: dict[str, Interval] = {}
     for a in node.args[2:]:
         for n, i in a.tensor.dims.items:
             points[n] = points.get(n, i) & i
-    points = {**{n: i for n, i in whole.items if n not in names}, **points}
+    points = {**{n: i for n, i in base_dims.items if n not in names}, **points}
     order = Dims((*((n, points[n]) for n in over), *((n, points[n]) for n in points if n not in over)))
-    other_dims = whole.without(*names)
-    return order, Dims((*((n, whole[n]) for n in names), *other_dims.replaced(Dims(tuple(points.items()))).items))
+    other_dims = base_dims.without(*names)
+    return order, Dims((*((n, base_dims[n]) for n in names), *other_dims.replaced(Dims(tuple(points.items()))).items))
 
 
 def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
@@ -433,34 +439,34 @@ def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[
     function: Bound[Value] = args[0]
     base, *index_and_value_operands = args[1:]
     *index_values, values = index_and_value_operands
-    whole = node.type.dims
+    base_dims = node.type.dims
     order, part = touched(node)
     proven = context.access(node).proven
     ok: Leaf | None = None
     indices: list[Leaf] = []
     for name, (leaf,) in zip(names, index_values, strict=True):
         bare = Dense(dense(leaf).data, dense(leaf).dims)
-        index: Leaf = elementwise(partial(_as_signed, interval=whole[name]), [bare], bare.dims)
+        index: Leaf = elementwise(partial(_as_signed, interval=base_dims[name]), [bare], bare.dims)
         if (mask := presence(leaf)) is not None:
-            index = _where_present(index, mask, whole[name].start)
+            index = _where_present(index, mask, base_dims[name].start)
         if not proven and mode == "checked":
-            _check_index(context, node, index, whole[name], f"an index leaves {name}{whole[name]}")
+            _check_index(context, node, index, base_dims[name], f"an index leaves {name}{base_dims[name]}")
         if not proven and mode == "zero":
-            index_in_bounds = in_range(index, whole[name], index.dims)
+            index_in_bounds = in_range(index, base_dims[name], index.dims)
             ok = index_in_bounds if ok is None else elementwise(lax.bitwise_and, [ok, index_in_bounds], order)
         indices.append(index)
     absent = conjunction([m for v in index_and_value_operands for m in masks_of(v)], order)
     put_on = put(Updates(function, base, names, over, tuple(indices), values, ok, order, part))
     result: list[Leaf] = []
-    in_place = is_in_place(context, node, whole, part)
+    in_place = is_in_place(context, node, base_dims, part)
     for old, new in zip(base, put_on, strict=True):
-        value = updated(Dense(dense(old).data, dense(old).dims), new, whole, part, in_place)
+        value = updated(Dense(dense(old).data, dense(old).dims), new, base_dims, part, in_place)
         for mask in masks_of(base):
-            value = dense(with_present(value, mask, whole))
+            value = dense(with_present(value, mask, base_dims))
         if absent is not None:
             # an absent index or update leaves the whole result absent: which element it was for is not known
             all_present = lax.reduce(dense(absent).data, True, lax.bitwise_and, tuple(range(dense(absent).data.ndim)))
-            value = dense(with_present(value, Dense(all_present, Dims()), whole))
+            value = dense(with_present(value, Dense(all_present, Dims()), base_dims))
         result.append(value)
     return tuple(result)
 

@@ -58,8 +58,8 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
     def asked(i: jax.Array, carried: list[Value]) -> tuple[jax.Array, Context]:
         """The condition of round i, and the context with its checks."""
         inner = context.inner()
-        (more,) = inner.apply(condition, _number(i), *carried)
-        return dense(more).data, inner
+        (holds,) = inner.apply(condition, _number(i), *carried)
+        return dense(holds).data, inner
 
     def body(i: jax.Array, state: Any) -> Any:
         """The carry after round i: states, the first failures so far, and the count of rounds, if the condition has
@@ -187,16 +187,17 @@ def _check_of_all_rounds(check: Check, name: str, limit: int | None) -> Check:
     return replace(check, dims=Dims(((name, Interval(0, rounds)), *check.dims.items)))
 
 
-def _failure_in_round(failure: jax.Array, i: jax.Array, before: Check, after: Check) -> jax.Array:
-    """The failure of round i as a (position, value) pair among all rounds; `before` and `after`: the check of one
-    and of all.
+def _failure_in_round(failure: jax.Array, i: jax.Array, check_of_round: Check, check_of_all: Check) -> jax.Array:
+    """The failure of round i as a (position, value) pair, its position counted among all rounds.
+
+    `check_of_round`, `check_of_all`: the check as one of a round, and as one of all rounds.
     """
-    if before is after:
+    if check_of_round is check_of_all:
         return failure
-    last_round = lax.full((), len(after.dims.items[0][1]) - 1, i.dtype)
+    last_round = lax.full((), len(check_of_all.dims.items[0][1]) - 1, i.dtype)
     step = lax.convert_element_type(lax.min(i, last_round), failure.dtype)
     position, shown = failure[0], failure[1]
-    moved = lax.add(position, lax.mul(step, lax.full((), before.dims.size, failure.dtype)))
+    moved = lax.add(position, lax.mul(step, lax.full((), check_of_round.dims.size, failure.dtype)))
     position = lax.select(lax.lt(position, lax.full((), 0, failure.dtype)), position, moved)
     return lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0)
 

@@ -252,17 +252,17 @@ def _region_mask(whole: Dims, region: Dims, axis: int) -> jax.Array:
 
 
 def select(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    (condition,), first, second = values
+    (condition,), on_true, on_false = values
     need = node.type.dims
-    return selected((condition,), first, second, need)
+    return selected((condition,), on_true, on_false, need)
 
 
-def selected(condition: Value, first: Value, second: Value, need: Dims) -> Value:
+def selected(condition: Value, on_true: Value, on_false: Value, need: Dims) -> Value:
     """The leaves of the first value where the condition holds, of the second elsewhere; absent where the condition
     is.
     """
     (condition_leaf,) = condition
-    return tuple(_selected(condition_leaf, a, b, need) for a, b in zip(first, second, strict=True))
+    return tuple(_selected(condition_leaf, a, b, need) for a, b in zip(on_true, on_false, strict=True))
 
 
 def _selected(condition: Leaf, a: Leaf, b: Leaf, need: Dims) -> Leaf:
@@ -540,11 +540,11 @@ def _split(leaf: Any, dim: str, count: int, size: int) -> Dense:
     return Dense(lax.reshape(leaf.data, dims.shape), dims, present)
 
 
-def _in_order(leaf: Dense, dim: str, have: Dims, like: Dims) -> Dense:
-    """The leaf on all dims of `have`: `dim` first, the others in the order of `like`, as memory has them."""
-    names = [dim, *(n for n in like.names if n in have and n != dim), *(n for n in have.names if n not in like)]
-    dims = Dims(tuple((n, have[n]) for n in dict.fromkeys(names)))
-    present = None if leaf.present is None else _in_order(leaf.present, dim, have, like)
+def _in_order(leaf: Dense, dim: str, all_dims: Dims, like: Dims) -> Dense:
+    """The leaf on all dims of `all_dims`: `dim` first, the others in the order of `like`, as memory has them."""
+    names = [dim, *(n for n in like.names if n in all_dims and n != dim), *(n for n in all_dims.names if n not in like)]
+    dims = Dims(tuple((n, all_dims[n]) for n in dict.fromkeys(names)))
+    present = None if leaf.present is None else _in_order(leaf.present, dim, all_dims, like)
     return Dense(aligned(Dense(leaf.data, leaf.dims), dims), dims, present)
 
 
