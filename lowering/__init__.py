@@ -36,6 +36,7 @@ class Backend:
     name = "jax"
 
     def compile(self, program: Any, *, at_most: Any = None, **options: Any) -> Any:
+        """A compiled program; `at_most`: bounds of sizes, for one compilation for all smaller ones."""
         if at_most is None:
             return compiled.compile(program, **options)
         return compile_at_most(program, at_most, options)
@@ -52,9 +53,10 @@ class Backend:
         return jax.enable_x64(True)
 
     def view(self, array: Any) -> Any:
-        """An array's own memory as an array of the device where it can be, on the CPU aligned; or a copy.
+        """The memory of a NumPy array as a JAX array, without a copy if it is aligned and on the CPU; else a copy.
 
-        What changes the memory changes the array: it is for one call, and shows what is there when the call runs.
+        Changes of the memory change the JAX array: it is for one call. Other arrays, of a GPU's memory, are taken by
+        DLPack.
         """
         if not isinstance(array, np.ndarray):  # of a GPU's memory
             with jax.enable_x64(True):
@@ -67,10 +69,10 @@ class Backend:
             return jax.dlpack.from_dlpack(array, copy=False)
 
     def blank(self, shape: tuple[int, ...], dtype: Any, beside: Any = None) -> Any:
-        """An array of zeros where another one is, for results that a call writes over."""
-        place = next(iter(beside.devices())) if beside is not None else None
+        """An array of zeros on the device of `beside`, or on the first one, for results that a call overwrites."""
+        device = next(iter(beside.devices())) if beside is not None else None
         with jax.enable_x64(True):
-            return _committed(np.zeros(shape, dtype), place)
+            return _committed(np.zeros(shape, dtype), device)
 
     def compiler_options(self, function: Callable[..., Any], *arguments: Any) -> dict[str, str]:
         """XLA options that the programs of a function ask for."""
@@ -89,7 +91,9 @@ class Backend:
         return one_program(function)
 
     def part(self, function: Callable[..., Any], *, checkpoint: bool) -> Callable[..., Any]:
-        """A function of trees of arrays that stays apart in a program; gradients may compute again what is inside."""
+        """A function of pytrees that XLA does not fuse with its surroundings; `checkpoint`: gradients compute it
+        again.
+        """
         return part(function, checkpoint)
 
     def iterate(self, *args: Any, **options: Any) -> Any:
@@ -114,10 +118,10 @@ class Backend:
         return exported
 
 
-def _committed(array: Any, place: Any = None) -> Any:
-    """A copy that stays where it is, as views do: where only some arrays of a call may move, XLA compiles once more."""
+def _committed(array: Any, device: Any = None) -> Any:
+    """A copy committed to a device, as views are: if only some arrays of a call may move, XLA compiles once more."""
     with jax.ensure_compile_time_eval():
-        return jax.device_put(np.array(array), place or jax.local_devices()[0])
+        return jax.device_put(np.array(array), device or jax.local_devices()[0])
 
 
 backend = Backend()

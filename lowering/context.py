@@ -87,13 +87,14 @@ class Context:
         return self.platform == "tpu"
 
     def chooses(self, name: str, node: Expr, fits: bool, value: float, size: int = 0) -> bool:
-        """True if a choice is made at a node: where it fits, and is not switched off. A plan shows it.
+        """True if a choice is made at a node: it fits, and is not switched off; records it for the plan.
 
-        `value` is what its threshold was compared with, `size` the bytes of memory that it takes.
+        `value`: the figure that was compared with the choice's threshold. `size`: the bytes of memory that the choice
+        takes.
         """
-        taken = fits and name not in self.without
-        self.chosen[name, id(node)] = Chosen(name, node, taken, value, size)
-        return taken
+        is_taken = fits and name not in self.without
+        self.chosen[name, id(node)] = Chosen(name, node, is_taken, value, size)
+        return is_taken
 
     def apply(self, function: Bound[Value], *values: Value) -> Value:
         """The value of a function operand applied to values."""
@@ -107,7 +108,11 @@ class Context:
         return self.known.absence.accesses[id(node)]
 
     def check(self, node: Call, bad: Leaf, culprit: Leaf, diagnostic: Diagnostic) -> None:
-        """Record a check that fails where `bad` is true; `culprit` is the value to show."""
+        """Record a run-time check that fails where `bad` is true; `culprit` has the values to show, if they are
+        integers or bools.
+
+        Its failure is a pair: the first failing position in `bad`, -1 if none, and the value there.
+        """
         bad, culprit = dense(bad), dense(culprit)
         dims = bad.dims
         if not dims:
@@ -131,7 +136,9 @@ class Context:
         self.failures.append(lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0))
 
     def failures_of(self, checks: Sequence[Check]) -> list[jax.Array]:
-        """The result of each check; step by step, those of branches that are not taken are not made."""
+        """The failure of each of `checks`; op by op, checks in branches that are not taken are missing, and count as
+        passed.
+        """
         remaining = list(zip(self.checks, self.failures, strict=True))
         result: list[jax.Array] = []
         for check in checks:
@@ -140,12 +147,14 @@ class Context:
         return result
 
     def absorbed(self, nodes: Sequence[int]) -> None:
-        """Forget which rules were used for nodes whose values are not used after all."""
+        """Forget the rules used for nodes, by identity, whose values another rule has replaced."""
         for node in nodes:
             self.fired.pop(node, None)
 
     def inner(self) -> Context:
-        """A context for the body of a loop, whose checks are collected apart."""
+        """A context for the body of a loop: it collects checks of its own, and shares rules, choices and tables with
+        this one.
+        """
         context = Context(
             self.known, self.exact, self.loose, self.raising, self.ordered, self.platform, self.without,
             fired=self.fired, chosen=self.chosen, prepared=self.prepared,
@@ -156,7 +165,7 @@ class Context:
 
 
 def _as_int32(x: jax.Array) -> jax.Array:
-    """A whole number to show; those that int32 does not hold are its nearest one."""
+    """A whole number clamped to int32, to be shown."""
     if np.can_cast(x.dtype, np.int32):
         return lax.convert_element_type(x, "int32")
     limits = np.iinfo(np.int32)
@@ -165,17 +174,18 @@ def _as_int32(x: jax.Array) -> jax.Array:
 
 
 def no_failures(checks: Sequence[object]) -> list[jax.Array]:
-    """The checks in the body of a loop before its first round: no failure."""
+    """A passed result for each check, as loops carry it before their first round."""
     return [lax.concatenate([lax.full((1,), -1, "int32"), lax.full((1,), 0, "int32")], 0) for _ in checks]
 
 
-def first_failures(before: Sequence[jax.Array], now: Sequence[jax.Array]) -> list[jax.Array]:
-    """Per check, what failed before this round, or in it."""
+def first_failures(earlier: Sequence[jax.Array], current: Sequence[jax.Array]) -> list[jax.Array]:
+    """Per check, the failure of an earlier round, or else that of this one."""
 
     def first(old: jax.Array, new: jax.Array) -> jax.Array:
+        """The old failure, or the new one if the old check passed."""
         return lax.select(passed(old), new, old)
 
-    return [first(old, new) for old, new in zip(before, now, strict=True)]
+    return [first(old, new) for old, new in zip(earlier, current, strict=True)]
 
 
 def passed(failure: jax.Array) -> jax.Array:
@@ -184,22 +194,23 @@ def passed(failure: jax.Array) -> jax.Array:
 
 
 def any_of(failures: Sequence[jax.Array], before: jax.Array | None = None) -> jax.Array:
-    """The first failure of those before and of these; what has not failed, if none has."""
+    """The first failed result among `before` and `failures`; a passed one if none has failed."""
     if before is None:
         (before,) = no_failures([None])
     return functools.reduce(lambda first, f: lax.select(passed(first), f, first), failures, before)
 
 
 def first_of(failures: jax.Array) -> jax.Array:
-    """Of one failure per level, the first that is one."""
-    which = lax.argmax(lax.ge(lax.index_in_dim(failures, 0, 1, keepdims=False), np.int32(0)), 0, "int32")
-    return lax.dynamic_index_in_dim(failures, which, keepdims=False)
+    """The first failed result of one check over all levels (axis 0); a passed one if none has failed."""
+    first_level = lax.argmax(lax.ge(lax.index_in_dim(failures, 0, 1, keepdims=False), np.int32(0)), 0, "int32")
+    return lax.dynamic_index_in_dim(failures, first_level, keepdims=False)
 
 
 def in_range(index: Leaf, interval: Interval, dims: Dims) -> Leaf:
-    """A mask of indices inside of an interval."""
+    """A mask of indices that are in an interval; bounds that the index type cannot hold are met, or not, by all."""
 
     def inside(i: jax.Array) -> jax.Array:
+        """The comparison of an array of indices with the bounds."""
         return lax.bitwise_and(
             lax.ge(i, lax.full_like(i, max(interval.start, 0 if i.dtype.kind == "u" else ~_greatest(i)))),
             lax.lt(i, lax.full_like(i, min(interval.stop, _greatest(i)))) if interval.stop <= _greatest(i)
@@ -219,7 +230,7 @@ def masks_of(value: Value) -> list[Leaf]:
 
 
 def conjunction(masks: list[Leaf], dims: Dims) -> Leaf | None:
-    """True where all masks are."""
+    """The conjunction of masks; None without masks."""
     result: Leaf | None = None
     for mask in masks:
         result = mask if result is None else elementwise(lax.bitwise_and, [result, mask], dims)
@@ -230,21 +241,27 @@ def conjunction(masks: list[Leaf], dims: Dims) -> Leaf | None:
 
 
 def raise_failures(failures: Sequence[Any], checks: Sequence[Check]) -> None:
-    """Raise the diagnostics of the checks that failed, with the point at which each did."""
+    """Raise the diagnostics of the failed checks, each with the point at which it failed; `failures` has one for
+    each check.
+    """
     pairs = ((check, *np.asarray(failure).tolist()) for failure, check in zip(failures, checks, strict=True))
-    if diagnostics := [_witness(check, position, value) for check, position, value in pairs if position >= 0]:
+    if diagnostics := [
+        _diagnostic_with_point(check, position, value) for check, position, value in pairs if position >= 0
+    ]:
         raise DiagnosticError(diagnostics)
 
 
 def checked(outputs: Any, failures: Sequence[Any], checks: Sequence[Check]) -> Any:
-    """Inside of a trace nothing can raise: checks travel with the outputs as `equinox.error_if`."""
+    """The outputs, which raise within compiled code if a check failed (`equinox.error_if`), since a trace cannot
+    raise.
+    """
     for failure, check in zip(failures, checks, strict=True):
         outputs = eqx.error_if(outputs, failure[0] >= 0, str(check.diagnostic))
     return outputs
 
 
-def _witness(check: Check, position: int, value: int) -> Diagnostic:
-    """The check's diagnostic with the point at which it failed."""
+def _diagnostic_with_point(check: Check, position: int, value: int) -> Diagnostic:
+    """The check's diagnostic with the point at which it failed, and the value there for indices."""
     point = np.unravel_index(position, check.dims.shape) if check.dims.shape else ()
     at = ", ".join(f"{n} = {int(k) + i.start}" for k, (n, i) in zip(point, check.dims.items, strict=True))
     d = check.diagnostic

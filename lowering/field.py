@@ -41,7 +41,9 @@ def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The same of two fields, on the points that both have, or of a field and a number; and the other way round."""
+    """A method for an operator on two fields, at their common points, or a field and a number; and its reflected
+    method.
+    """
 
     def method(self: Field, other: Any) -> Any:
         return _operator(function)(self, _of_type(other, self.dtype))
@@ -52,8 +54,10 @@ def _binary(function: Callable[[Any, Any], Any]) -> tuple[Callable[..., Any], Ca
     return method, reflected
 
 
-def _same(function: Callable[[Any, Any], Any], otherwise: bool) -> Callable[..., Any]:
-    """A comparison point by point with arrays and numbers; with what is neither the answer is `otherwise`."""
+def _equality(function: Callable[[Any, Any], Any], otherwise: bool) -> Callable[..., Any]:
+    """A method for a comparison point by point with fields, arrays and numbers; for other objects it returns
+    `otherwise`.
+    """
     compared, _ = _binary(function)
 
     def method(self: Field, other: Any) -> Any:
@@ -63,7 +67,11 @@ def _same(function: Callable[[Any, Any], Any], otherwise: bool) -> Callable[...,
 
 
 def _of_type(other: Any, dtype: Any) -> Any:
-    """A number of Python takes the element type of the field that it meets; a float never becomes an integer."""
+    """A Python number as a NumPy scalar of the field's element type; a float meeting integers, and other objects,
+    unchanged.
+
+    Raises A07 for a number that the type cannot hold.
+    """
     if isinstance(other, (bool, np.generic)) or not isinstance(other, int if dtype.kind in "iu" else (int, float)):
         return other
     element = scalar_of(dtype)
@@ -86,6 +94,7 @@ OPERATORS: Mapping[Any, Callable[..., Any]] = {
 
 @cache
 def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The field operator of a Python operator; cached by it."""
     from tensorir.fieldview import field_operator
 
     if function in (abs, operator.neg, operator.invert):
@@ -138,6 +147,7 @@ class Field(eqx.Module):
         return np.array(self.data, dtype) if copy else np.asarray(self.data, dtype)
 
     def __jax_array__(self) -> Field:
+        """The field itself for an operator of JAX arrays, which then asks the field; raises V35 for JAX's functions."""
         if for_an_operator():
             return self  # which JAX does not take for an array either, so that the field is asked
         message = "JAX's functions know no dims, and those of a field would be lost"
@@ -153,7 +163,7 @@ class Field(eqx.Module):
     __pow__, __rpow__ = _binary(operator.pow)
     __lt__, __gt__ = _binary(operator.lt)
     __le__, __ge__ = _binary(operator.le)
-    __eq__, __ne__ = _same(operator.eq, False), _same(operator.ne, True)
+    __eq__, __ne__ = _equality(operator.eq, False), _equality(operator.ne, True)
     __hash__ = eqx.Module.__hash__
     __invert__ = _unary(operator.invert)
     __and__, __rand__ = _binary(operator.and_)
@@ -164,6 +174,7 @@ class Field(eqx.Module):
     __divmod__, __rdivmod__ = _binary(divmod)
 
     def __bool__(self) -> bool:
+        """The truth of a single element; raises V04 for fields of several."""
         if self.data.size == 1:
             return bool(self.data)
         message = "whether a field is true differs from point to point."
@@ -172,7 +183,7 @@ class Field(eqx.Module):
     def __getitem__(self, places: Any) -> Field:
         """The field at a coordinate, or on an interval, of some of its dims: `f[{I: 2, J: (0, 4)}]`.
 
-        A coordinate takes its dim away. Raises A03 for a dim that the field has not, and for points outside of it.
+        A coordinate removes its dim. Raises A03 for a dim that the field lacks, and for points outside of it.
 
         >>> f = as_field({"I": (-1, 2), "J": (0, 2)}, np.arange(6.0).reshape(3, 2))
         >>> f[{"I": 1}], f[{"I": (0, 2)}][{"J": 1}].data
@@ -182,19 +193,19 @@ class Field(eqx.Module):
             raise refuse("A03", f"{places!r} says no dim.", "write f[{I: 2}], or f[{I: (0, 4)}] for an interval.")
         place_of = {str(dim): place for dim, place in places.items()}
         index: list[Any] = []
-        kept: list[tuple[str, Interval]] = []
+        remaining_dims: list[tuple[str, Interval]] = []
         for name in place_of.keys() - set(self.dims.names):
             raise refuse("A03", f"the field has no dim {name}, only {self.dims}.", did_you_mean(name, self.dims.names))
         for name, interval in self.dims.items:
             place = place_of.get(name, interval)
-            part = _part(place, interval)
-            if part is None:
+            interval_read = _interval_named(place, interval)
+            if interval_read is None:
                 raise refuse("A03", f"{name} is {name}{interval}, and {place} lies outside of it.")
-            start, stop = part.start - interval.start, part.stop - interval.start
+            start, stop = interval_read.start - interval.start, interval_read.stop - interval.start
             index.append(slice(start, stop) if not _is_coordinate(place) else start)
             if not _is_coordinate(place):
-                kept.append((name, part))
-        return Field(self.data[tuple(index)], Dims(tuple(kept)))
+                remaining_dims.append((name, interval_read))
+        return Field(self.data[tuple(index)], Dims(tuple(remaining_dims)))
 
     def sum(self, *dims: Any, **numpy: Any) -> Any:
         """The sum over some dims, or over all: a field, or a number where no dim is left.
@@ -230,7 +241,11 @@ class Field(eqx.Module):
         return self._reduced("any", dims, numpy)
 
     def _reduced(self, method: str, dims: Sequence[Any], numpy: Mapping[str, Any]) -> Any:
-        """A reduction; `numpy` has what `np.sum(f)` passes on, which is None where nothing was asked for."""
+        """The reduction by a method of arrays over `dims`, over all if none are given: a field, or a number without
+        dims.
+
+        `numpy`: the options that `np.sum(f)` and its like pass on; all must be None (A03).
+        """
         for word, value in numpy.items():
             if value is not None:
                 raise refuse("A03", f"a field has dims with names and no {word}.", f'write f.{method}("I").')
@@ -240,11 +255,11 @@ class Field(eqx.Module):
                 hint = did_you_mean(name, self.dims.names)
                 raise refuse("A03", f"the field has no dim {name}, only {self.dims}.", hint)
         data = getattr(self.data, method)(axis=tuple(self.dims.names.index(n) for n in names))
-        rest = self.dims.without(*names)
-        return Field(data, rest) if rest else data
+        remaining = self.dims.without(*names)
+        return Field(data, remaining) if remaining else data
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        """NumPy's elementwise functions of fields and numbers, on the points that all fields have.
+        """NumPy's elementwise functions of fields and numbers, at the points that all fields have.
 
         >>> a, b = as_field({"I": (0, 3)}, np.array([1.0, 4.0, 9.0])), as_field({"I": (1, 4)}, np.ones(3))
         >>> np.hypot(np.sqrt(a), b), np.sqrt(a).data
@@ -265,8 +280,8 @@ class Field(eqx.Module):
         except DiagnosticError as error:
             (refused,) = error.diagnostics
             raise refuse("A03", refused.message, refused.help) from None
-        kind = np.result_type(*(x.dtype for x in inputs if isinstance(x, Field)))
-        operands = (_aligned(x, dims) if isinstance(x, Field) else _of_type(x, kind) for x in inputs)
+        dtype = np.result_type(*(x.dtype for x in inputs if isinstance(x, Field)))
+        operands = (_broadcastable(x, dims) if isinstance(x, Field) else _of_type(x, dtype) for x in inputs)
         return Field(function(*operands), dims)
 
     def __repr__(self) -> str:
@@ -287,32 +302,37 @@ def _is_coordinate(place: Any) -> bool:
     return isinstance(place, numbers.Integral)
 
 
-def _part(place: Any, interval: Interval) -> Interval | None:
-    """The part of an interval that a coordinate, a pair, a slice or an interval names; None where it lies outside."""
+def _interval_named(place: Any, interval: Interval) -> Interval | None:
+    """The interval that a coordinate, a pair, a slice or an Interval names; None if it is not contained in
+    `interval`.
+    """
     match place:
         case Interval():
-            part = place
+            named = place
         case (start, stop):
-            part = Interval(int(start), int(stop))
+            named = Interval(int(start), int(stop))
         case slice(start=start, stop=stop, step=None):
-            first, last = interval.start if start is None else start, interval.stop if stop is None else stop
-            part = Interval(int(first), int(last))
+            begin, end = interval.start if start is None else start, interval.stop if stop is None else stop
+            named = Interval(int(begin), int(end))
         case _ if _is_coordinate(place):
-            part = Interval(int(place), int(place) + 1)
+            named = Interval(int(place), int(place) + 1)
         case _:
             raise refuse("A03", f"{place!r} is no place along a dim.", "write a number, or an interval: (0, 4).")
-    return part if interval.covers(part) and part.stop >= part.start else None
+    return named if interval.covers(named) and named.stop >= named.start else None
 
 
-def _aligned(field: Field, dims: Dims) -> Any:
-    """The array of a field on some intervals, with an axis for each of them; those that it lacks have one point."""
+def _broadcastable(field: Field, dims: Dims) -> Any:
+    """The array of a field on the intervals of `dims`, with an axis for each of them, of extent 1 for dims that it
+    lacks.
+    """
     names = [n for n in dims.names if n in field.dims]
     data = field.data[tuple(slice(dims[n].start - i.start, dims[n].stop - i.start) for n, i in field.dims.items)]
     data = data.transpose([field.dims.names.index(n) for n in names])
     return data.reshape([len(dims[n]) if n in field.dims else 1 for n in dims.names])
 
 
-def _dims(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
+def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
+    """The dims of a domain: a dict of intervals or extents, or names alone with the extents of `shape`; raises A03."""
     if isinstance(domain, Dims):
         return domain
     if isinstance(domain, dict):
@@ -363,7 +383,7 @@ def as_field(domain: Any, data: Any = None, *, origin: Any = None) -> Field:
         raise refuse("A03", "origin goes with a DataArray, and a domain says itself where dims begin.", "leave it out.")
     if not hasattr(data, "dtype"):
         data = np.asarray(data)
-    dims = _dims(domain, tuple(data.shape))
+    dims = _dims_of_domain(domain, tuple(data.shape))
     if scalar_of(data.dtype) is None:
         raise refuse("A02", f"there is no element type {data.dtype}.", "convert it, for example to float64.")
     if dims.shape != tuple(data.shape):
@@ -380,7 +400,7 @@ def full(domain: Any, value: Any, dtype: Scalar = FLOAT64) -> Field:
     >>> full({"I": 3}, 7.0).data
     array([7., 7., 7.])
     """
-    dims = _dims(domain)
+    dims = _dims_of_domain(domain)
     if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.generic)):
         if dtype.is_integer and not isinstance(value, numbers.Integral):
             raise refuse("A02", f"the value {value} is a float, and the field is {dtype}.", "write a whole number.")
@@ -405,6 +425,9 @@ def ones(domain: Any, dtype: Scalar = FLOAT64) -> Field:
 
 
 def _of_data_array(array: Any, origin: Any) -> Field:
+    """A DataArray as a field: integer coordinates are intervals, other dims start at 0 or at `origin`; warns of lost
+    labels.
+    """
     if not isinstance(origin or {}, Mapping) or not all(
         isinstance(i, numbers.Integral) for i in (origin or {}).values()
     ):

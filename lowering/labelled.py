@@ -81,6 +81,7 @@ class Structure:
     )  # fmt: skip
 
     def __init__(self, array: Any) -> None:
+        """The structure of a DataArray or Dataset: dims, indexes, coordinates and attributes, without the numbers."""
         self.dataset = is_dataset(array)
         self.indexes: Mapping[Any, Any] = array._indexes
         self.name: Any = None if self.dataset else array._name
@@ -101,14 +102,19 @@ class Structure:
         self.outside = True not in [isinstance(variables[n]._data, Tracer) for n in numeric]
         """True outside of traces, where units are structure."""
         self.order = tuple(variables)
-        first = variables.get(None)
-        self.sizes = dict(array.sizes if first is None else zip(first._dims, first._data.shape, strict=True))
+        array_variable = variables.get(None)
+        self.sizes = dict(
+            array.sizes
+            if array_variable is None
+            else zip(array_variable._dims, array_variable._data.shape, strict=True)
+        )
         self.coords = frozenset(array._coord_names) if self.dataset else frozenset(self.rest)
 
     def __hash__(self) -> int:
         return hash((self.dataset, *[(n, d) for n, d, _ in self.members], *self.indexes, self.traced))
 
     def __eq__(self, other: object) -> bool:
+        """True if a program traced for one structure holds for the other."""
         if self is other:
             return True
         if not isinstance(other, Structure):
@@ -138,21 +144,21 @@ class Structure:
         return f"{kind}({', '.join(f'{d}: {n}' for d, n in self.sizes.items())})"
 
     def is_as(self, other: Structure) -> bool:
-        """True if names, attributes and coordinates without an index are the same, too."""
+        """True if names, attributes and coordinates without an index are equal, too; a stronger comparison than ==."""
         return self is other or (
             self == other
             and (self.name, self.order, self.sizes, self.coords) == (other.name, other.order, other.sizes, other.coords)
-            and _alike(self.attrs, other.attrs)
-            and all(_alike(a, b) for (_, _, a), (_, _, b) in zip(self.members, other.members, strict=True))
-            and all(_alike(a, other.about[n]) for n, a in self.about.items())
+            and _same_attributes(self.attrs, other.attrs)
+            and all(_same_attributes(a, b) for (_, _, a), (_, _, b) in zip(self.members, other.members, strict=True))
+            and all(_same_attributes(a, other.about[n]) for n, a in self.about.items())
             and all(n in self.traced or self._agrees(n, other) for n in self.rest)
         )
 
     def _agrees(self, name: Any, other: Structure) -> bool:
-        """True if a variable of the rest has the same labels or numbers in both."""
-        ours, theirs = self.contents[name], other.contents[name]
-        if ours is not None and theirs is not None:
-            return ours == theirs
+        """True if a coordinate, or a variable without numbers, has equal contents in both structures."""
+        own_contents, other_contents = self.contents[name], other.contents[name]
+        if own_contents is not None and other_contents is not None:
+            return own_contents == other_contents
         if (index := self.indexes.get(name)) is not None:
             return index is other.indexes[name] or bool(index.equals(other.indexes[name]))
         a, b = self.rest[name], other.rest[name]
@@ -160,10 +166,14 @@ class Structure:
 
     def _agrees_in_text(self, name: Any, other: Structure) -> bool:
         """True if a variable that is no numbers is the same in both."""
-        return name in other.rest and self._agrees(name, other) and _alike(self.about[name], other.about[name])
+        return (
+            name in other.rest and self._agrees(name, other) and _same_attributes(self.about[name], other.about[name])
+        )
 
     def around(self, leaves: Sequence[Any]) -> Any:
-        """The DataArray or Dataset of these numbers, or of what JAX puts in their place."""
+        """The DataArray or Dataset of this structure with `leaves`, its numbers or any objects that JAX puts in
+        their place.
+        """
         count = len(self.members)
         variables = {n: _variable(d, x, a) for (n, d, a), x in zip(self.members, leaves[:count], strict=True)}
         for n, x in zip(self.traced, leaves[count:], strict=True):
@@ -171,15 +181,18 @@ class Structure:
         return self._of({**self.rest, **variables}, self.name, self.attrs)
 
     def after_a_trace(self, leaves: Sequence[Any]) -> Any:
-        """The same of results of a transformation of JAX, with their dims, indexes and units.
+        """As `around`, for results of a JAX transformation: with dims, indexes and units only.
 
-        Names, other attributes and coordinates would be those of the arrays that were there when it was traced.
+        Names, other attributes and coordinates would be those of the arrays that were present at tracing.
         """
         members = zip(self.members, leaves, strict=False)
         variables = {n: _variable(d, x, {k: v for k, v in a.items() if k == "units"}) for (n, d, a), x in members}
         return self._of({**{n: self.rest[n] for n in self.indexes}, **self.texts, **variables}, None, {})
 
     def _of(self, variables: Mapping[Any, Any], name: Any, attrs: Mapping[Any, Any]) -> Any:
+        """The DataArray or Dataset of variables, `None` naming that of a DataArray, with this structure's indexes
+        and order.
+        """
         import xarray as xr
 
         if not self.dataset:
@@ -197,7 +210,10 @@ def is_numeric(variable: Any) -> bool:
 
 
 def _variable(dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any]) -> Any:
-    """A variable of numbers or of any object of JAX's in their place, at which xarray does not look."""
+    """An xarray variable of numbers, or of any object of JAX's in their place, which xarray does not check.
+
+    Raises V35 for an array whose axes a transformation has added or removed.
+    """
     if isinstance(data, jax.Array) and data.ndim != len(dims):
         axes = f"{len(dims)} dims, {', '.join(map(str, dims))}" if dims else "no dims"
         message = f"a DataArray on {axes}, has numbers with {data.ndim} axes within this transformation of JAX"
@@ -205,7 +221,7 @@ def _variable(dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any]) -> Any
     return variable_of(None, dims, data, attrs)
 
 
-def _alike(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
+def _same_attributes(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> bool:
     """True if attributes are the same."""
     return a.keys() == b.keys() and all(v is b[k] or bool(np.array_equal(v, b[k])) for k, v in a.items())
 
@@ -222,7 +238,7 @@ def unread(variable: Any) -> Any:
 
 
 def parted(array: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> tuple[list[Any], Structure]:
-    """The numbers of a DataArray or Dataset, and its structure."""
+    """The numbers of a DataArray or Dataset, as `numbers_of` gives them for its variables, and its structure."""
     structure = Structure(array)
     variables = array._variables if structure.dataset else {None: array.variable, **array._coords}
     names = [*(n for n, _, _ in structure.members), *structure.traced]
@@ -234,7 +250,11 @@ def parted(array: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> tuple[l
 
 @cache
 def register() -> None:
-    """Make DataArrays and Datasets pytrees of JAX, and NumPy's functions on them those of `jax.numpy` within traces."""
+    """Register DataArrays and Datasets as pytrees of JAX, and patch xarray so that it computes with traced arrays;
+    once a process.
+
+    NumPy's functions on traced arrays become those of `jax.numpy`, and element types are promoted as NumPy does.
+    """
     import xarray as xr
 
     for kind in (xr.DataArray, xr.Dataset):
@@ -246,31 +266,33 @@ def register() -> None:
     usual = family.__array_ufunc__
 
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """A NumPy ufunc of labelled arrays, by `jax.numpy` if one of them is traced."""
         function = getattr(jnp, ufunc.__name__, None)
         if method != "__call__" or options.get("out") or function is None or not any(map(_holds_tracers, inputs)):
             return usual(self, ufunc, method, *inputs, **options)
-        inputs = tuple(_in_type_of(_type_by_numpy(ufunc, *map(_numbers, inputs)), *inputs))
-        chosen = xr.get_options()
-        join, kept = chosen["arithmetic_join"], chosen["keep_attrs"]
+        inputs = tuple(_converted_arrays(_type_by_numpy(ufunc, *map(_numbers, inputs)), *inputs))
+        xarray_options = xr.get_options()
+        join, keep_attrs = xarray_options["arithmetic_join"], xarray_options["keep_attrs"]
         return xr.apply_ufunc(
             function, *inputs, kwargs=options, join=join, dataset_join=join, dataset_fill_value=np.nan,
-            output_core_dims=((),) * ufunc.nout, keep_attrs=True if kept == "default" else kept,
+            output_core_dims=((),) * ufunc.nout, keep_attrs=True if keep_attrs == "default" else keep_attrs,
         )  # fmt: skip
 
     family.__array_ufunc__ = array_ufunc
     operations: Any = importlib.import_module("xarray.core.duck_array_ops")
     isin = lambda x, test_elements: jnp.isin(x, jnp.asarray(test_elements))
-    for name, replacement in (("gradient", _gradient), ("sliding_window_view", _windows), ("isin", isin)):
-        setattr(operations, name, _of_jax(replacement, getattr(operations, name)))
+    for name, replacement in (("gradient", _gradient), ("sliding_window_view", _sliding_windows), ("isin", isin)):
+        setattr(operations, name, _for_jax_arrays(replacement, getattr(operations, name)))
     for name in ("mean", "std", "var", "median", "sum", "prod", "cumsum", "cumprod"):
         setattr(operations, name, _folded_as_numpy(name, getattr(operations, name)))
     binary: Any = xr.Variable._binary_op
 
     def binary_op(self: Any, other: Any, f: Any, reflexive: bool = False) -> Any:
+        """A binary operator of variables, its operands in the element type that NumPy would compute in."""
         operands = (other, self) if reflexive else (self, other)
-        some = list(map(_numbers, operands))
-        kind = _type_by_numpy(f, *some) if any(isinstance(x, jax.Array) for x in some) else None
-        return binary(*_in_type_of(kind, self, other), f, reflexive)
+        operand_arrays = list(map(_numbers, operands))
+        kind = _type_by_numpy(f, *operand_arrays) if any(isinstance(x, jax.Array) for x in operand_arrays) else None
+        return binary(*_converted_arrays(kind, self, other), f, reflexive)
 
     xr.Variable._binary_op = binary_op
 
@@ -283,7 +305,11 @@ def _numbers(value: Any) -> Any:
 
 
 def _type_by_numpy(function: Any, *operands: Any) -> Any:
-    """The element type that NumPy computes in, where it is not the one of all operands; None for those and booleans."""
+    """The element type in which NumPy computes a function, if it differs from that of all operands; else None.
+
+    None, too, if all are of one floating type, if one is no number, or if NumPy refuses. Found by calling the function
+    on ones.
+    """
     types = {x.dtype for x in operands if hasattr(x, "dtype")}
     if (len(types) == 1 and next(iter(types)).kind in "fc") or any(t.kind not in "biufc" for t in types):
         return None
@@ -296,15 +322,18 @@ def _type_by_numpy(function: Any, *operands: Any) -> Any:
     return None if kind.kind not in "iufc" or types == {kind} else kind
 
 
-def _in_type_of(kind: Any, *operands: Any) -> list[Any]:
+def _converted_arrays(kind: Any, *operands: Any) -> list[Any]:
     """Operands in an element type, None for their own; numbers of Python take that of the array that they meet."""
     return [x if kind is None or not hasattr(x, "dtype") else x.astype(kind) for x in operands]
 
 
 def _folded_as_numpy(name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+    """A reduction of xarray, `usual`, whose arrays of JAX are converted first to the type in which NumPy reduces."""
+
     def fold(x: Any, *more: Any, **options: Any) -> Any:
+        """The reduction."""
         if isinstance(x, jax.Array) and options.get("dtype") is None:
-            (x,) = _in_type_of(_type_by_numpy(getattr(np, name), x), x)
+            (x,) = _converted_arrays(_type_by_numpy(getattr(np, name), x), x)
         return usual(x, *more, **options)
 
     return fold
@@ -313,16 +342,18 @@ def _folded_as_numpy(name: str, usual: Callable[..., Any]) -> Callable[..., Any]
 # Functions that xarray asks of a library of arrays and that `jax.numpy` has not, or not with these arguments.
 
 
-def _of_jax(replacement: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+def _for_jax_arrays(replacement: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, *more, **options: (replacement if isinstance(x, jax.Array) else usual)(x, *more, **options)
 
 
 def _gradient(x: jax.Array, coordinate: Any, axis: int, edge_order: int = 1) -> jax.Array:
-    """Differences of second order inside, and of `edge_order` at the ends, along a coordinate of any steps."""
+    """The derivative along a coordinate with any steps, as `np.gradient`: second order inside, `edge_order` at the
+    ends.
+    """
     y, h = jnp.moveaxis(x, axis, -1), np.diff(np.asarray(coordinate, x.dtype))
     before, after = h[:-1], h[1:]
-    both = before + after
-    inner = before / (after * both) * y[..., 2:] - after / (before * both) * y[..., :-2]
+    span = before + after
+    inner = before / (after * span) * y[..., 2:] - after / (before * span) * y[..., :-2]
     if (h != h[0]).any():  # with equal steps the point itself is not read, which may be missing
         inner = inner + (after - before) / (before * after) * y[..., 1:-1]
     if edge_order == 1:
@@ -333,26 +364,30 @@ def _gradient(x: jax.Array, coordinate: Any, axis: int, edge_order: int = 1) -> 
 
 
 def _one_sided(y: jax.Array, s: Any, t: Any) -> jax.Array:
-    """The derivative at the first of three points at the distances `s` and then `t`."""
+    """The derivative at the first of three points, at distance `s` from the second, which is at distance `t` from
+    the third.
+    """
     return (s + t) / (s * t) * y[..., 1] - (2 * s + t) / (s * (s + t)) * y[..., 0] - s / (t * (s + t)) * y[..., 2]
 
 
-def _windows(x: jax.Array, window_shape: Any, axis: Any = None, **_: Any) -> jax.Array:
-    """The windows along some axes, each with its points along an axis at the end, as `sliding_window_view` has them."""
+def _sliding_windows(x: jax.Array, window_shape: Any, axis: Any = None, **_: Any) -> jax.Array:
+    """The windows along some axes, with the points of each along a new last axis, as `sliding_window_view` has them."""
     lengths = np.atleast_1d(window_shape).tolist()
     for k, length in zip(range(x.ndim) if axis is None else np.atleast_1d(axis).tolist(), lengths, strict=True):
-        at = np.arange(x.shape[k] - length + 1)[:, None] + np.arange(length)
-        x = jnp.moveaxis(jnp.take(x, at, axis=k), k + 1, -1)
+        indices = np.arange(x.shape[k] - length + 1)[:, None] + np.arange(length)
+        x = jnp.moveaxis(jnp.take(x, indices, axis=k), k + 1, -1)
     return x
 
 
 def _holds_tracers(value: Any) -> bool:
+    """True if the numbers of an array, or some of a Dataset, are traced."""
     if is_dataset(value):
         return any(is_tracer(v._data) for v in value._variables.values())
     return is_tracer(_numbers(value))
 
 
 def _with_keys(array: Any) -> tuple[list[tuple[Any, Any]], Structure]:
+    """The leaves of a labelled array with their keys, and its structure: for JAX's registry of pytrees."""
     leaves, structure = parted(array)
     names = [n for n, _, _ in structure.members] + list(structure.traced)
     keys = [jax.tree_util.GetAttrKey("data") if n is None else jax.tree_util.DictKey(n) for n in names]
@@ -360,6 +395,7 @@ def _with_keys(array: Any) -> tuple[list[tuple[Any, Any]], Structure]:
 
 
 def _unflattened(structure: Structure, children: Iterable[Any]) -> Any:
+    """The labelled array of leaves; after a trace without what belongs to the traced arrays (`after_a_trace`)."""
     leaves = list(children)
     after = not structure.outside and any(isinstance(x, jax.Array) for x in leaves) and not any(map(is_tracer, leaves))
     return structure.after_a_trace(leaves) if after else structure.around(leaves)
@@ -393,7 +429,7 @@ def is_parts(value: Any) -> bool:
 
 
 def apart(tree: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> Any:
-    """A pytree with `Parts` in place of its DataArrays and Datasets, whose arrays `numbers_of` gives for variables.
+    """A pytree with `Parts` in place of its DataArrays and Datasets; `numbers_of` gives the array of a variable.
 
     >>> import xarray as xr
     >>> parts = apart((1.0, xr.DataArray([1.0, 2.0], dims="x")))
@@ -404,6 +440,7 @@ def apart(tree: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> Any:
     """
 
     def one(x: Any) -> Any:
+        """The `Parts` of a labelled array; other leaves are unchanged."""
         if not is_labelled(x):
             return x
         leaves, structure = parted(x, numbers_of)
@@ -414,19 +451,19 @@ def apart(tree: Any, numbers_of: Callable[[Any], Any] = numbers_of) -> Any:
 
 
 def whole(parts: Any) -> Any:
-    """The pytree with the DataArrays and Datasets that `Parts` are of."""
+    """The pytree with DataArrays and Datasets in place of its `Parts`."""
     one = lambda x: x.structure.around([*x.numbers, *x.further]) if is_parts(x) else x
     return jax.tree_util.tree_map(one, parts, is_leaf=is_parts)
 
 
 def numbers(parts: Any) -> list[Any]:
-    """The leaves of a pytree but those of coordinates: what a loop carries."""
+    """The arrays of a pytree of `Parts`, Fields and arrays, without those of coordinates: the carry of a loop."""
     leaves = jax.tree_util.tree_leaves(parts, is_leaf=_is_whole)
     return [n for x in leaves for n in (x.numbers if is_parts(x) else [x.data] if isinstance(x, Field) else [x])]
 
 
 def names_of_axes(parts: Any) -> list[tuple[Any, ...]]:
-    """The dims of each of the `numbers`; none of arrays without names."""
+    """The dims of each array of `numbers`; empty for arrays without dims."""
     axes: list[tuple[Any, ...]] = []
     for x in jax.tree_util.tree_leaves(parts, is_leaf=_is_whole):
         if is_parts(x):
@@ -441,15 +478,23 @@ def further(parts: Any) -> list[Any]:
     return [n for x in jax.tree_util.tree_leaves(parts, is_leaf=is_parts) if is_parts(x) for n in x.further]
 
 
-def with_numbers(parts: Any, some: Sequence[Any], more: Sequence[Any] | None = None) -> Any:
-    """The pytree with others in place of its `numbers`, and of `further` ones."""
-    rest, coordinates = iter(some), None if more is None else iter(more)
+def with_numbers(
+    parts: Any, replacing_numbers: Sequence[Any], replacing_coordinates: Sequence[Any] | None = None
+) -> Any:
+    """The pytree with other arrays in place of its `numbers` and, if given, of its `further` ones, those of
+    coordinates.
+    """
+    new_numbers, new_coordinates = (
+        iter(replacing_numbers),
+        None if replacing_coordinates is None else iter(replacing_coordinates),
+    )
 
     def one(x: Any) -> Any:
+        """One `Parts`, Field or array with the next numbers."""
         if is_parts(x):
-            behind = x.further if coordinates is None else [next(coordinates) for _ in x.further]
-            return Parts([next(rest) for _ in x.numbers], behind, x.structure)
-        return Field(next(rest), x.dims) if isinstance(x, Field) else next(rest)
+            coordinate_arrays = x.further if new_coordinates is None else [next(new_coordinates) for _ in x.further]
+            return Parts([next(new_numbers) for _ in x.numbers], coordinate_arrays, x.structure)
+        return Field(next(new_numbers), x.dims) if isinstance(x, Field) else next(new_numbers)
 
     return jax.tree_util.tree_map(one, parts, is_leaf=_is_whole)
 
@@ -460,7 +505,7 @@ def data_of(x: Any) -> Any:
 
 
 def relabelled(x: Any, data: Any) -> Any:
-    """Other numbers in the place of those of a DataArray, a Field or an array, without the encodings of files."""
+    """The array `data` with the labels of x, a DataArray, a Field or an array, without the encodings of files."""
     if isinstance(x, Field):
         return field_of(x, data)
     if not is_data_array(x):
@@ -471,28 +516,28 @@ def relabelled(x: Any, data: Any) -> Any:
 
 
 def leaves_key(leaves: Sequence[Any], arrays: Sequence[Any]) -> Any:
-    """The key of all that a step may read of DataArrays, Fields and arrays but their numbers, which are `arrays`.
+    """A key of all that a step may read of labelled arrays except their numbers, `arrays`.
 
-    None where something must be looked at: attributes that may change in place, arrays on several devices.
+    None if attributes could change in place, or an array is on several devices.
     """
-    weak, read, about = list[bool](), set[Any](), list[Any]()
-    for x, held in zip(leaves, arrays, strict=True):
-        if type(held) is np.ndarray and held.dtype.isnative:
+    weak, coordinate_names, attribute_values = list[bool](), set[Any](), list[Any]()
+    for x, data in zip(leaves, arrays, strict=True):
+        if type(data) is np.ndarray and data.dtype.isnative:
             weak.append(False)
-        elif isinstance(held, (int, float)):
+        elif isinstance(data, (int, float)):
             weak.append(True)
-        elif isinstance(held, jax.Array) and isinstance(held.sharding, SingleDeviceSharding):
-            weak.append(getattr(held, "weak_type", False))  # random keys have none
+        elif isinstance(data, jax.Array) and isinstance(data.sharding, SingleDeviceSharding):
+            weak.append(getattr(data, "weak_type", False))  # random keys have none
         else:
             return None
-        if held is not x and not isinstance(x, Field):
-            read.update(x._coords)
+        if data is not x and not isinstance(x, Field):
+            coordinate_names.update(x._coords)
             for name, value in (x._variable._attrs or {}).items():
                 if not isinstance(value, (str, int, float, np.generic)):
                     return None
-                about.append((name, type(value), value))
-    key = call_key(dict(enumerate(leaves)), read)
-    return None if key is None else (key, tuple(about), tuple(weak))
+                attribute_values.append((name, type(value), value))
+    key = call_key(dict(enumerate(leaves)), coordinate_names)
+    return None if key is None else (key, tuple(attribute_values), tuple(weak))
 
 
 def is_key(x: Any) -> bool:
@@ -501,7 +546,7 @@ def is_key(x: Any) -> bool:
 
 
 def blank(parts: Any) -> Any:
-    """The pytree with arrays of the same shapes and types that take no memory."""
+    """The pytree with arrays of the same shapes and types that take no memory; random keys are kept."""
     kind = lambda x: jnp.result_type(x.dtype if isinstance(x, Unread) else x)
     empty = [x if is_key(x) else np.broadcast_to(np.zeros((), kind(x)), np.shape(x)) for x in numbers(parts)]
     return with_numbers(parts, empty, [None] * len(further(parts)))
@@ -517,16 +562,20 @@ class Kind:
     __slots__ = ("shapes", "structures", "tree")
 
     def __init__(self, parts: Any) -> None:
+        """The kind of a pytree: its structure, the structures of its `Parts`, and shape, type and weakness of each
+        leaf.
+        """
         leaves, self.tree = jax.tree_util.tree_flatten(parts)
         weak = lambda x: bool(getattr(x, "weak_type", not hasattr(x, "dtype")))
         self.shapes = tuple([(np.shape(x), getattr(x, "dtype", type(x)), weak(x)) for x in leaves])
-        some = jax.tree_util.tree_leaves(parts, is_leaf=is_parts)
-        self.structures = [x.structure for x in some if is_parts(x)]
+        parts_or_leaves = jax.tree_util.tree_leaves(parts, is_leaf=is_parts)
+        self.structures = [x.structure for x in parts_or_leaves if is_parts(x)]
 
     def __hash__(self) -> int:
         return hash((self.tree, self.shapes))
 
     def __eq__(self, other: object) -> bool:
+        """True if a program traced for one kind holds for the other."""
         return self is other or (
             isinstance(other, Kind)
             and self.shapes == other.shapes
@@ -537,7 +586,9 @@ class Kind:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Errors of JAX and xarray at what needs numbers that are not known within a trace, as one of this package."""
+    """Within the context, errors of JAX and xarray about values that are unknown within a trace become V43, with
+    advice.
+    """
     try:
         yield
     except DiagnosticError:
@@ -552,7 +603,7 @@ def explained() -> Iterator[None]:
         )
         raise refuse("V43", message, help, at=raised_at(problem)) from None
     except (AttributeError, NotImplementedError, TypeError, ValueError) as problem:
-        if (message := _of_traced_xarray(problem)) is None:
+        if (message := _explanation(problem)) is None:
             raise
         raise refuse(*message, at=raised_at(problem)) from None
 
@@ -565,8 +616,11 @@ _NEEDS_NUMBERS = (
 )
 
 
-def _of_traced_xarray(problem: Exception) -> tuple[str, str, str] | None:
-    """The code, message and help for an error that xarray does not raise outside of traces; None for others."""
+def _explanation(problem: Exception) -> tuple[str, str, str] | None:
+    """The code, message and help for an error that xarray raises only within traces; None for others.
+
+    The traceback tells whether JAX or NumPy failed when xarray called it.
+    """
     message = str(problem).splitlines()[0] if str(problem) else ""
     if "has no attribute 'time'" in message:
         return (
@@ -578,13 +632,13 @@ def _of_traced_xarray(problem: Exception) -> tuple[str, str, str] | None:
             "V43", "a DataArray is not called: shifts such as x(I + 1) are for operators.",
             "put it into a function with @ti.field_operator, or write x.shift(I=-1).",
         )  # fmt: skip
-    step, packages = problem.__traceback__, list[str]()
+    step, modules = problem.__traceback__, list[str]()
     while step is not None:
-        packages.append(str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0])
+        modules.append(str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0])
         step = step.tb_next
-    behind = packages[packages.index("xarray") :] if "xarray" in packages else []
+    called_from_xarray = modules[modules.index("xarray") :] if "xarray" in modules else []
     by_traced_places = "must have the same length as the number of data dimensions" in message
-    if (packages[-1:] in (["jax"], ["numpy"]) and behind) or "jax.numpy" in message or by_traced_places:
+    if (modules[-1:] in (["jax"], ["numpy"]) and called_from_xarray) or "jax.numpy" in message or by_traced_places:
         return (
             "V43", f"xarray does not compute this with arrays of JAX: {type(problem).__name__}, {message}",
             "write it with functions of jax.numpy on x.data, or as an operator.",

@@ -36,6 +36,7 @@ from tensorir.runtime.print_formatting import said
 
 
 def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    """The first operand, with a run-time check (R02) that the second is true where it is present."""
     x, (condition,) = values
     bad: Leaf = elementwise(lax.bitwise_not, [condition], node.args[1].tensor.dims)
     if masks := masks_of(values[1]):
@@ -49,16 +50,17 @@ def _assert(context: Context, node: Call, values: Sequence[Value]) -> Value:
 
 def _materialised(context: Context, node: Call, values: Sequence[Value]) -> Value:
     """The operand in memory; op by op, everything is."""
-    return values[0] if op_by_op() else _kept(values[0])
+    return values[0] if op_by_op() else _behind_barrier(values[0])
 
 
 def _defined(context: Context, node: Call, values: Sequence[Value]) -> Value:
-    """A builtin as its definition says."""
+    """A builtin lowered by its definition in terms of others."""
     assert node.definition is not None
     return context.apply(Bound(node.definition, {}), *values)
 
 
 def _print(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    """The first operand; prints the operands, formatted by the node's text, when the program runs."""
     text, kinds = node.static.text, [a.tensor for a in node.args]
     shown = [aligned(dense(leaf), k.dims) for k, value in zip(kinds, values, strict=True) for leaf in value]
     jax.debug.callback(lambda *arrays: print(said(text, list(map(str, arrays)))), *shown, ordered=context.ordered)
@@ -78,13 +80,18 @@ RULES: dict[str, Callable[[Context, Call, Sequence[Any]], Value]] = {
 """The rule of every builtin that is not elementwise; `elementwise.SCALAR` has the others."""
 
 
-def _rule(context: Context) -> Rule[Value]:
+def _lowering_rule(context: Context) -> Rule[Value]:
+    """The rule by which `evaluate` lowers nodes in a context: elementwise, by a rule of raising, by `RULES`, or by
+    definition.
+    """
+
     def rule(node: Expr, args: Sequence[Any], apply: Applier[Value]) -> Value:
+        """The value of a node, of its operands' values and functions."""
         match node:
             case Literal(value, element):
                 return (Dense(lax.full((), scalar(element, value), DTYPES[element]), Dims()),)
             case Operator(op):
-                return (_pointwise(op, _function(context, op, node.type.result), args, node.type.result),)
+                return (_pointwise(op, _elementwise_function(context, op, node.type.result), args, node.type.result),)
             case Call("cast" | "bitcast"):
                 return raised(context, node, args, _converted)
             case Call("multiplies"):
@@ -99,11 +106,11 @@ def _rule(context: Context) -> Rule[Value]:
     return rule
 
 
-def _kept(value: Value) -> Value:
-    """The value in memory: no reader computes it again."""
+def _behind_barrier(value: Value) -> Value:
+    """The value behind an optimization barrier: it is stored, and no reader computes it again."""
     data = [leaf.data for leaf in value if isinstance(leaf, Dense)]
-    kept = iter(lax.optimization_barrier(data))
-    return tuple(replace(leaf, data=next(kept)) if isinstance(leaf, Dense) else leaf for leaf in value)
+    stored = iter(lax.optimization_barrier(data))
+    return tuple(replace(leaf, data=next(stored)) if isinstance(leaf, Dense) else leaf for leaf in value)
 
 
 def _converted(context: Context, node: Call, args: Sequence[Value]) -> Value:
@@ -112,17 +119,21 @@ def _converted(context: Context, node: Call, args: Sequence[Value]) -> Value:
 
 
 def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
-    return (_pointwise(node.op, _function(context, node.op, node.tensor, id(node)), args, node.tensor),)
+    return (_pointwise(node.op, _elementwise_function(context, node.op, node.tensor, id(node)), args, node.tensor),)
 
 
-def _function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
-    """The function of an elementwise builtin: as it is written, where that counts and XLA sees more than one."""
-    plain = node in context.known.finite
+def _elementwise_function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:
+    """The function of an elementwise builtin for operands of type `kind`; `node` is the identity of the call.
+
+    Without care for derivatives if the node's are finite, and rounded as written with `numerics="exact"` or if it leads
+    to a whole number.
+    """
+    derivatives_are_finite = node in context.known.finite
     if op not in AS_WRITTEN or not kind.leaves[0].is_float or op_by_op():
-        return (FINITE if plain else SCALAR)[op]
+        return (FINITE if derivatives_are_finite else SCALAR)[op]
     if context.exact or node in context.known.written:
-        return (FINITE_AS_WRITTEN if plain else AS_WRITTEN)[op]
-    return (FINITE if plain else SCALAR)[op]
+        return (FINITE_AS_WRITTEN if derivatives_are_finite else AS_WRITTEN)[op]
+    return (FINITE if derivatives_are_finite else SCALAR)[op]
 
 
 def _pointwise(op: str, function: Callable[..., jax.Array], args: Sequence[Value], kind: TensorType) -> Leaf:
@@ -142,21 +153,25 @@ class Lowered:
 
 
 def lower(
-    fencil: Fencil, arrays: Mapping[str, Sequence[jax.Array]], prepared: Mapping[str, Prepared], known: Annotations,
-    numerics: str = "fast", raising: frozenset[str] = NAMES, ordered: bool = True, platform: str = "cpu",
-    without: frozenset[str] = frozenset(),
+    fencil: Fencil, arrays: Mapping[str, Sequence[jax.Array]], prepared: Mapping[str, Prepared],
+    annotations: Annotations, numerics: str = "fast", raising: frozenset[str] = NAMES, ordered: bool = True,
+    platform: str = "cpu", without: frozenset[str] = frozenset(),
 ) -> Lowered:  # fmt: skip
     """The outputs of a fencil for arrays by parameter, one per leaf, axes in the order of the parameter's type.
 
-    Parameters that need not be passed may be missing. Buffers that passes made are kept in memory. Prepared tables need
-    no array unless they are read as numbers.
-    `raising` has the names of the rules that may be used, `without` those of choices that may not be made. What is
-    printed comes in order if it is `ordered`, which programs on several devices cannot be.
+    Parameters that need not be passed may be missing. Buffers that passes made are kept in memory. `prepared` tables
+    need no array unless they are read as numbers. `annotations`: what analyses say of nodes. `raising`: names of the
+    rules that may be used; `without`: names of choices that are switched off. `ordered`: prints come in order, which is
+    impossible on several devices.
+    Closures run in order. Values that they share are computed once, until an array that they read is written.
     """
     by_steps = op_by_op()
     exact, loose = by_steps or numerics == "exact", numerics == "loose"
-    context, outside = Context(known, exact, loose, raising, ordered, platform, without), known.invariants
-    context.applying = lambda inner: Applier(_rule(inner), outside)
+    context, invariants = (
+        Context(annotations, exact, loose, raising, ordered, platform, without),
+        annotations.invariants,
+    )
+    context.applying = lambda inner: Applier(_lowering_rule(inner), invariants)
     env: dict[Var, Value] = {}
     for p in fencil.params:
         if p.name in prepared:
@@ -182,9 +197,9 @@ def lower(
             if id(loop) in shared:
                 value = shared[id(loop)]
                 continue
-            value = evaluate(loop, env, _rule(context), shared, outside)
+            value = evaluate(loop, env, _lowering_rule(context), shared, invariants)
             if id(loop) in per_loop.kept:
-                value = shared[id(loop)] = _kept(value)
+                value = shared[id(loop)] = _behind_barrier(value)
             if read := [key for key in shared if key in per_loop.anew]:
                 for key in read:
                     del shared[key]
@@ -193,10 +208,12 @@ def lower(
                     table = apart(context.prepared[id(env[p][0])])
                     leaf = _table(p, table, arrays.get(p.name))
                     context.prepared[id(leaf)], env[p] = table, (leaf,)
-        whole, part = closure.output.type, closure.target
-        in_place = is_in_place(context, closure.value, whole.dims, part.dims, k in unshared)
-        held = _stored(env.get(closure.output), value, whole, part, in_place)
-        env[closure.output] = _kept(held) if closure.output.name in fencil.buffers and not by_steps else held
+        output_type, target_type = closure.output.type, closure.target
+        in_place = is_in_place(context, closure.value, output_type.dims, target_type.dims, k in unshared)
+        stored = _parameter_after(env.get(closure.output), value, output_type, target_type, in_place)
+        env[closure.output] = (
+            _behind_barrier(stored) if closure.output.name in fencil.buffers and not by_steps else stored
+        )
         if len(fencil.closures) > 1:
             for key in [k for k in shared if closure.output in nodes[k].free]:
                 del shared[key]
@@ -207,27 +224,33 @@ def lower(
 
 
 def _table(param: Var, prepared: Prepared, arrays: Sequence[jax.Array] | None) -> Leaf:
-    """A bound table as one leaf per slot, so that no column is cut out of it at run time."""
+    """A bound table as one leaf per slot, so that no column is sliced at run time."""
     tag, _ = neighbour_source(param.type)
     interval = param.type.dims[tag]
     destinations = param.type.dims.without(tag)
     assert arrays is not None
-    (whole,) = arrays
+    (table,) = arrays
     axis = param.type.dims.names.index(tag)
-    columns = tuple(Dense(lax.index_in_dim(whole, k, axis, keepdims=False), destinations) for k in range(len(interval)))
+    columns = tuple(Dense(lax.index_in_dim(table, k, axis, keepdims=False), destinations) for k in range(len(interval)))
     return Slots(tag, interval.start, columns)
 
 
-def _stored(old: Value | None, new: Value, whole: TensorType, part: TensorType, in_place: bool) -> Value:
-    """The value of a parameter after a closure: dense, since it is one buffer."""
+def _parameter_after(
+    old: Value | None, new: Value, output_type: TensorType, target_type: TensorType, in_place: bool
+) -> Value:
+    """The value of a parameter after a closure that writes `new` to the domain of `target_type`: dense, since it is one
+    buffer.
+
+    `old`: the value before; None if the parameter has none yet. `in_place`: by an update of the buffer.
+    """
     stored: list[Leaf] = []
     for k, leaf in enumerate(new):
-        piece = Dense(aligned(dense(leaf), part.dims), part.dims)
-        if part.dims.items == whole.dims.items:
+        piece = Dense(aligned(dense(leaf), target_type.dims), target_type.dims)
+        if target_type.dims.items == output_type.dims.items:
             stored.append(piece)
         else:
             # a later closure writes every element before it is read
-            blank = Dense(lax.full(whole.dims.shape, 0, DTYPES[whole.leaves[k]]), whole.dims)
-            before = dense(old[k]) if old is not None else blank
-            stored.append(updated(before, piece, whole.dims, part.dims, in_place))
+            blank = Dense(lax.full(output_type.dims.shape, 0, DTYPES[output_type.leaves[k]]), output_type.dims)
+            old_leaf = dense(old[k]) if old is not None else blank
+            stored.append(updated(old_leaf, piece, output_type.dims, target_type.dims, in_place))
     return tuple(stored)

@@ -66,7 +66,9 @@ def refuse_narrow(name: str) -> None:
 
 
 def with_batch(x: Any, old: int | None, axis: int, size: int) -> Any:
-    """An array with its batch at an axis of the result, -1 being the last; `old` is None where all of it is alike.
+    """An array with its batch axis moved from `old` to `axis` of the result, -1 being the last.
+
+    If `old` is None, the array is unbatched, and is broadcast to `size` members.
 
     >>> with_batch(lax.iota("int32", 2), None, -1, 3)
     Array([[0, 0, 0],
@@ -89,7 +91,7 @@ def with_batch(x: Any, old: int | None, axis: int, size: int) -> Any:
 
 
 def axes_of(*trees: Any) -> frozenset[str]:
-    """The axes over which some of the arrays, or of their abstract values, vary."""
+    """The mesh axes over which at least one array, or abstract value, of the pytrees varies within `shard_map`."""
     leaves = jax.tree_util.tree_leaves(trees)
     return frozenset[str]().union(*(_axes(x) for x in leaves))
 
@@ -100,7 +102,7 @@ def _axes(x: Any) -> frozenset[str]:
 
 
 def shaped(shape: tuple[int, ...], element: Any, like: Any) -> jax.ShapeDtypeStruct:
-    """The shape and type of an array that varies over the axes over which another one, or its abstract value, does."""
+    """A shape and type that varies over the same mesh axes as `like`, an array or an abstract value."""
     if not jax.sharding.get_abstract_mesh().manual_axes:
         return jax.ShapeDtypeStruct(shape, element)
     kind: Any = like if isinstance(like, ShapedArray) else jax.typeof(like)
@@ -109,9 +111,12 @@ def shaped(shape: tuple[int, ...], element: Any, like: Any) -> jax.ShapeDtypeStr
 
 
 def varying(tree: Any, axes: frozenset[str]) -> Any:
-    """The arrays as such that vary over axes."""
+    """The pytree with arrays cast to vary over all `axes` of a mesh, in addition to those over which they vary
+    already.
+    """
 
     def one(x: Any) -> Any:
+        """One array, cast to the axes that it lacks."""
         lacking = axes - _axes(x)
         return lax.pcast(x, tuple(sorted(lacking)), to="varying") if lacking else x
 
@@ -124,38 +129,46 @@ def names_axes(x: Any) -> bool:
 
 
 def left_to_xla(x: Any, mesh: Mesh | None = None) -> Any:
-    """An array whose type names axes of a mesh as one whose placement XLA knows alone.
+    """An array without mesh axes in its type (`AxisType.Explicit`), so that XLA decides its placement; others
+    unchanged.
 
-    Of a tracer, whose type has no devices, `mesh` says which they are. Cotangents get the type of the array.
+    `mesh`: the devices of a tracer, whose type has none. Cotangents are converted back.
     """
     if not names_axes(x):
         return x
-    placed = jax.typeof(x).sharding
+    typed_sharding = jax.typeof(x).sharding
     known_mesh: Any = x.sharding.mesh if mesh is None else mesh
-    spec = placed.spec if set(placed.mesh.axis_names) <= set(known_mesh.axis_names) else PartitionSpec()
+    spec = typed_sharding.spec if set(typed_sharding.mesh.axis_names) <= set(known_mesh.axis_names) else PartitionSpec()
     return jax.device_put(x, NamedSharding(Mesh(known_mesh.devices, known_mesh.axis_names), spec))
 
 
 def scanned(body: Callable[[Any, Any], Any], start: Any, xs: Any, length: int, reverse: bool = False) -> Any:
-    """`lax.scan`, where what is carried varies over the axes over which any of it does in any round."""
+    """`lax.scan`; within `shard_map` the carry is cast to vary over the union of mesh axes of all rounds, so that
+    types match.
+    """
     if not jax.sharding.get_abstract_mesh().manual_axes:
         return lax.scan(body, start, xs, length=length, reverse=reverse)
-    first = jax.tree_util.tree_map(lambda x: lax.index_in_dim(x, 0, keepdims=False), xs)
-    axes, before = axes_of(start, xs), None
-    while axes != before:
-        before = axes
-        closed, (after, _) = jax.make_jaxpr(body, return_shape=True)(varying(start, axes), first)
-        axes |= axes_of(closed.out_avals[: len(jax.tree_util.tree_leaves(after))])
+    first_level = jax.tree_util.tree_map(lambda x: lax.index_in_dim(x, 0, keepdims=False), xs)
+    axes, axes_before = axes_of(start, xs), None
+    while axes != axes_before:
+        axes_before = axes
+        closed, (carry_after, _) = jax.make_jaxpr(body, return_shape=True)(varying(start, axes), first_level)
+        axes |= axes_of(closed.out_avals[: len(jax.tree_util.tree_leaves(carry_after))])
 
     def step(carry: Any, x: Any) -> Any:
-        after, out = body(carry, x)
-        return varying(after, axes), out
+        """The body, with its carry cast."""
+        carry_after, out = body(carry, x)
+        return varying(carry_after, axes), out
 
     return lax.scan(step, varying(start, axes), xs, length=length, reverse=reverse)
 
 
 def repeated(count: int, step: Callable[[Any, Any], Any], start: Any) -> Any:
-    """`lax.fori_loop` from 0, where what is carried varies over the axes over which any of it does in any round."""
+    """`lax.fori_loop(0, count, step, start)` with `step(i, carry) -> carry`.
+
+    Within `shard_map` the carry is cast to vary over the union of mesh axes of all rounds first, so that its types
+    match.
+    """
     if not jax.sharding.get_abstract_mesh().manual_axes:
         return lax.fori_loop(0, count, step, start)
     rounds = lax.iota("int32", count)

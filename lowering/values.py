@@ -52,14 +52,14 @@ Value = tuple[Leaf, ...]
 
 
 def joined_dims(operands: Sequence[Dims], need: Dims) -> Dims:
-    """The dims that operands have, at the intervals of `need`, in the order of the operand that has the most."""
-    first = max(operands, key=len, default=Dims())
-    names = dict.fromkeys([*first.names, *(n for o in operands for n in o.names)])
+    """The union of the operands' dims on the intervals of `need`, ordered as in the operand with the most dims."""
+    widest = max(operands, key=len, default=Dims())
+    names = dict.fromkeys([*widest.names, *(n for o in operands for n in o.names)])
     return Dims(tuple((n, need[n]) for n in names))
 
 
 def cut(leaf: Leaf, need: Dims) -> Leaf:
-    """The leaf on the intervals of `need`; dims that `need` lacks stay whole. A static slice, or nothing."""
+    """The leaf restricted to the intervals of `need`, by a static slice; dims that `need` lacks are unchanged."""
     match leaf:
         case Slots(dim, start, leaves):
             interval = need.get(dim)
@@ -78,7 +78,10 @@ def cut(leaf: Leaf, need: Dims) -> Leaf:
 
 
 def aligned(leaf: Dense, dims: Dims, broadcast: bool = True) -> jax.Array:
-    """The data of a leaf cut to `dims`, its axes in their order; dims that it lacks are broadcast, or of size one."""
+    """The array of a leaf restricted to `dims`, its axes in their order; dims that it lacks are broadcast.
+
+    `broadcast=False`: axes for these have extent 1. The mask is dropped.
+    """
     leaf = dense(cut(leaf, dims))
     order = [n for n in dims.names if n in leaf.dims]
     axes = [leaf.dims.names.index(n) for n in order]
@@ -93,19 +96,19 @@ def dense(leaf: Leaf) -> Dense:
     """The leaf as one array: slots are stacked along a last axis."""
     if isinstance(leaf, Dense):
         return leaf
-    parts = [dense(x) for x in leaf.leaves]
+    slots = [dense(x) for x in leaf.leaves]
     # a slot that holds the same everywhere may lack dims that others have
-    have: dict[str, Interval] = {}
-    for p in parts:
-        have.update((n, have.get(n, i) & i) for n, i in p.dims.items)
-    common = joined_dims([p.dims for p in parts], Dims(tuple(have.items())))
+    common_intervals: dict[str, Interval] = {}
+    for p in slots:
+        common_intervals.update((n, common_intervals.get(n, i) & i) for n, i in p.dims.items)
+    common = joined_dims([p.dims for p in slots], Dims(tuple(common_intervals.items())))
     axis = len(common)
-    stacked = [lax.expand_dims(aligned(p, common), (axis,)) for p in parts]
+    stacked = [lax.expand_dims(aligned(p, common), (axis,)) for p in slots]
     data = lax.concatenate(stacked, axis)
-    dims = Dims((*common.items, (leaf.dim, Interval(leaf.start, leaf.start + len(parts)))))
+    dims = Dims((*common.items, (leaf.dim, Interval(leaf.start, leaf.start + len(slots)))))
     present = None
-    if any(p.present is not None for p in parts):
-        masks = tuple(p.present or everywhere() for p in parts)
+    if any(p.present is not None for p in slots):
+        masks = tuple(p.present or everywhere() for p in slots)
         present = dense(Slots(leaf.dim, leaf.start, masks))
     return Dense(data, dims, present)
 
@@ -116,7 +119,7 @@ def everywhere() -> Dense:
 
 
 def select_slot(leaf: Leaf, dim: str, point: int) -> Leaf:
-    """The leaf at one point of a dim, which goes away; the leaf itself where it lacks the dim."""
+    """The leaf at one point of a dim, without that dim; the leaf itself if it lacks the dim."""
     match leaf:
         case Slots(d, start, leaves) if d == dim:
             return leaves[point - start]
@@ -136,13 +139,13 @@ def select_slot(leaf: Leaf, dim: str, point: int) -> Leaf:
 
 
 def per_slot(operands: Sequence[Leaf], combine: Callable[[Sequence[Dense]], Leaf]) -> Leaf:
-    """Combine leaf by leaf, where all operands are; where one keeps neighbours apart, so does the result."""
+    """`combine` applied to dense operands; if one has slots, slot by slot, with slots as the result."""
     for operand in operands:
         if isinstance(operand, Slots):
             common = reduce(and_, (i for o in operands if (i := _interval(o, operand.dim)) is not None))
             points = range(common.start, common.stop)
-            parts = [per_slot([select_slot(o, operand.dim, p) for o in operands], combine) for p in points]
-            return Slots(operand.dim, common.start, tuple(parts))
+            slots = [per_slot([select_slot(o, operand.dim, p) for o in operands], combine) for p in points]
+            return Slots(operand.dim, common.start, tuple(slots))
     return combine([o for o in operands if isinstance(o, Dense)])
 
 
@@ -156,13 +159,14 @@ def _interval(leaf: Leaf, dim: str) -> Interval | None:
 
 
 def elementwise(function: Callable[..., jax.Array], operands: Sequence[Leaf], need: Dims, guard: bool = False) -> Leaf:
-    """A function of scalars applied at every point of the operands' common dims.
+    """A function of scalars applied at every point of the operands' common dims, on the intervals of `need`.
 
-    The result is absent where any operand is. With `guard`, the gradient that reaches an operand where the result is
-    absent is zero even if the derivative there is infinite: a select on each operand, which XLA removes going forward.
+    The result is absent where any operand is. `guard`: the gradient that reaches an operand where the result is absent
+    is zero even if the derivative there is infinite: a select on each operand, which XLA removes going forward.
     """
 
     def combine(leaves: Sequence[Dense]) -> Leaf:
+        """The function of dense leaves, on their joined dims."""
         need_here = Dims(tuple((n, need[n]) for n in dict.fromkeys(n for x in leaves for n in x.dims.names)))
         dims = joined_dims([x.dims for x in leaves], need_here)
         present = both([x.present for x in leaves], need)
@@ -178,12 +182,12 @@ def elementwise(function: Callable[..., jax.Array], operands: Sequence[Leaf], ne
 
 
 def guarded(mask: jax.Array, array: jax.Array) -> jax.Array:
-    """The array itself, with no gradient where the mask is false."""
+    """The array, whose gradient is zero where the mask is false."""
     return lax.select(mask, array, lax.stop_gradient(array))
 
 
 def both(masks: Sequence[Dense | None], need: Dims) -> Dense | None:
-    """Present where all are."""
+    """The conjunction of masks on the intervals of `need`; None is present everywhere."""
     result: Dense | None = None
     for mask in {id(m.data): m for m in masks if m is not None}.values():
         result = mask if result is None else dense(elementwise(lax.bitwise_and, [result, mask], need))
@@ -191,11 +195,12 @@ def both(masks: Sequence[Dense | None], need: Dims) -> Dense | None:
 
 
 def with_present(leaf: Leaf, present: Leaf | None, need: Dims) -> Leaf:
-    """The leaf, absent also where `present` is false."""
+    """The leaf, absent also where the mask `present` is false; None leaves it unchanged."""
     if present is None:
         return leaf
 
     def combine(leaves: Sequence[Dense]) -> Leaf:
+        """A dense leaf with the conjunction of its own mask and the other."""
         value, mask = leaves
         return replace(value, present=both([value.present, mask], need))
 
@@ -203,7 +208,7 @@ def with_present(leaf: Leaf, present: Leaf | None, need: Dims) -> Leaf:
 
 
 def presence(leaf: Leaf) -> Leaf | None:
-    """The mask of a leaf as a leaf of bools, None where it is present everywhere."""
+    """The mask of a leaf as a leaf of bools; None if it is present everywhere."""
     match leaf:
         case Dense(_, _, present):
             return present
@@ -215,7 +220,9 @@ def presence(leaf: Leaf) -> Leaf | None:
 
 
 def mapped(function: Callable[[Dense], Dense], leaf: Leaf) -> Leaf:
-    """A function of the dims (such as a shift) applied to value and mask alike."""
+    """A function of dense leaves without masks, such as a shift of dims, applied to the data and to the mask of a
+    leaf.
+    """
     match leaf:
         case Slots(dim, start, leaves):
             return Slots(dim, start, tuple(mapped(function, x) for x in leaves))
@@ -282,69 +289,73 @@ class ArrayProvenance:
     folds: dict[object, tuple[Leaf, str, str, Leaf]] = field(default_factory=dict[object, tuple[Leaf, str, str, Leaf]])
 
     def multiplied(self, result: Leaf, a: Leaf, b: Leaf, dims: Dims) -> None:
-        """Remember a product."""
+        """Remember that `result` is the product a × b."""
         factors = (*self.factors(a), *self.factors(b))
         self.sums[_key(result)] = (result, Sum(factors, dims))
 
     def factors(self, x: Leaf) -> tuple[Leaf, ...]:
-        """The factors of an array, itself where none are known."""
-        known = self.sums.get(_key(x))
-        if known is None or known[1].over or known[1].guard or known[0].dims.names != x.dims.names:
+        """The factors of which x is known to be the product; x itself as the only one if none are known."""
+        entry = self.sums.get(_key(x))
+        if entry is None or entry[1].over or entry[1].guard or entry[0].dims.names != x.dims.names:
             return (x,)
-        return known[1].factors
+        return entry[1].factors
 
     def guarded(self, result: Leaf, x: Leaf, guard: Dense, dims: Dims) -> None:
-        """Remember a product that is zero where a guard is false."""
-        known = self.sums.get(_key(x))
-        if known is not None and not known[1].over and not known[1].guard and known[0].dims.names == x.dims.names:
-            self.sums[_key(result)] = (result, Sum(known[1].factors, dims, guard=guard))
+        """Remember that `result` is the product x where `guard` is true, and 0 elsewhere; nothing if x is no known
+        product.
+        """
+        entry = self.sums.get(_key(x))
+        if entry is not None and not entry[1].over and not entry[1].guard and entry[0].dims.names == x.dims.names:
+            self.sums[_key(result)] = (result, Sum(entry[1].factors, dims, guard=guard))
 
     def summed(self, x: Leaf, dim: str) -> Sum | None:
-        """The sum of a remembered product over one more dim."""
-        known = self.sums.get(_key(x))
-        if known is None or known[0].dims.names != x.dims.names or dim not in known[1].dims:
+        """The known product or sum of products x, summed over one more dim; None if x is unknown, or cut since."""
+        entry = self.sums.get(_key(x))
+        if entry is None or entry[0].dims.names != x.dims.names or dim not in entry[1].dims:
             return None
-        before = known[1]
-        if any(i != before.dims[n] for n, i in x.dims.items):
+        summed_before = entry[1]
+        if any(i != summed_before.dims[n] for n, i in x.dims.items):
             return None
-        return replace(before, over=(*before.over, dim))
+        return replace(summed_before, over=(*summed_before.over, dim))
 
     def remember(self, result: Leaf, total: Sum, node: int) -> None:
-        """Remember a sum of products, and the node that it is."""
+        """Remember that `result` is the sum of products `total`, computed by the node of that identity."""
         self.sums[_key(result)] = (result, replace(total, inside=(*total.inside, node)))
 
     def windowed(self, result: Leaf, source: Dense, windows: tuple[Window, ...]) -> None:
-        """Remember a window."""
+        """Remember that `result` is windows of `source`."""
         self.windows[_key(result)] = (result, source, windows)
 
     def window(self, x: Leaf) -> tuple[Dense, tuple[Window, ...]] | None:
-        """The array that this one is a window of, where it is one."""
-        known = self.windows.get(_key(x))
-        return None if known is None else known[1:]
+        """The array and the windows of it that x is; None if x is no known window."""
+        entry = self.windows.get(_key(x))
+        return None if entry is None else entry[1:]
 
-    def folded(self, result: Leaf, op: str, dim: str, of: Leaf) -> None:
-        """Remember a fold of one array by an operation along a dim."""
-        self.folds[_key(result)] = (result, op, dim, of)
+    def folded(self, result: Leaf, op: str, dim: str, operand: Leaf) -> None:
+        """Remember that `result` is the fold of the array `of` by an operation along a dim."""
+        self.folds[_key(result)] = (result, op, dim, operand)
 
     def fold_of(self, x: Leaf) -> tuple[str, str, Leaf] | None:
-        """By which operation, and along which dim, an array was folded from which."""
-        known = self.folds.get(_key(x))
-        return None if known is None or known[0].dims.items != x.dims.items else known[1:]
+        """The operation, dim and operand of the fold that x is; None if x is no known fold."""
+        entry = self.folds.get(_key(x))
+        return None if entry is None or entry[0].dims.items != x.dims.items else entry[1:]
 
     def convert(self, result: Leaf, source: Leaf) -> None:
-        """Remember a conversion; that of a window is a window of the conversion."""
+        """Remember that `result` is a conversion of `source`; the conversion of a window is a window of the
+        converted array.
+        """
         self.converted[_key(result)] = (result, source)
-        known = self.window(source)
-        if known is not None:
-            x, windows = known
+        entry = self.window(source)
+        if entry is not None:
+            x, windows = entry
             self.windowed(result, replace(x, data=lax.convert_element_type(x.data, _type(result))), windows)
 
     def before(self, x: Leaf) -> Leaf | None:
-        """The array that this one was converted from, where it was."""
-        known = self.converted.get(_key(x))
-        if known is None:
+        """The array that x was converted from, under the names that x has now; None if it is unknown."""
+        entry = self.converted.get(_key(x))
+        if entry is None:
             return None
-        result, source = known
+        result, source = entry
         if isinstance(source, Slots) or isinstance(x, Slots):
             return source if source.dims.items == result.dims.items == x.dims.items else None
         assert isinstance(result, Dense)
@@ -352,48 +363,54 @@ class ArrayProvenance:
         return Dense(aligned(source, result.dims), x.dims) if source.dims.names == result.dims.names else None
 
     def read(self, result: Leaf, source: Dense) -> None:
-        """Remember what an array was gathered from."""
+        """Remember that `result` was gathered from `source`."""
         self.reads[_key(result)] = (result, source)
 
     def read_of(self, x: Leaf) -> Dense | None:
-        """The array that this one was gathered from."""
-        known = self.reads.get(_key(x))
-        return None if known is None or known[0].dims.items != x.dims.items else known[1]
+        """The array that x was gathered from; None if it is unknown."""
+        entry = self.reads.get(_key(x))
+        return None if entry is None or entry[0].dims.items != x.dims.items else entry[1]
 
     def number(self, result: Leaf, source: Dense, number: Any) -> None:
-        """Remember an array that has a number in the place of each NaN of another."""
+        """Remember that `result` is `source` with a number in the place of each NaN."""
         self.numbers[_key(result)] = (result, source, number)
 
     def with_nan(self, x: Leaf) -> tuple[Dense, Any] | None:
-        """The array before a number took the place of each NaN, and the number."""
-        known = self.numbers.get(_key(x))
-        return None if known is None or known[0].dims.items != x.dims.items else known[1:]
+        """The array that x was before a number replaced each NaN, and the number; None if it is unknown."""
+        entry = self.numbers.get(_key(x))
+        return None if entry is None or entry[0].dims.items != x.dims.items else entry[1:]
 
-    def pad(self, result: Dense, part: Dense, inside: Dims) -> None:
-        """Remember an array that is a part on some intervals, and zero around it."""
-        region = result.dims.replaced(inside)
+    def pad(self, result: Dense, part: Dense, intervals: Dims) -> None:
+        """Remember that `result` is `part` on the intervals `inside`, and 0 around it."""
+        region = result.dims.replaced(intervals)
         low = tuple(region[n].start - i.start for n, i in result.dims.items)
-        before = self.padded.get(_key(part))
-        if before is not None and part.dims.items == region.items:
-            inner = before[1]
+        part_entry = self.padded.get(_key(part))
+        if part_entry is not None and part.dims.items == region.items:
+            inner = part_entry[1]
             self.spread(result, inner.data, tuple(a + b for a, b in zip(low, inner.low, strict=True)), inner.step)
         else:
             self.spread(result, aligned(part, region), low, (1,) * len(low))
 
     def spread(self, result: Dense, data: jax.Array, low: tuple[int, ...], step: tuple[int, ...]) -> None:
-        """Remember an array of elements between zeros."""
+        """Remember that `result` has the elements of `data` at distances `step` from position `low` on, and 0
+        elsewhere.
+        """
         self.padded[_key(result)] = (result, Spread(data, low, step))
 
     def unpadded(self, x: Dense) -> tuple[Dense, dict[str, int]] | None:
-        """The elements outside of which an array is zero, where that is known, and how far apart they are."""
-        known = self.padded.get(_key(x))
-        if known is None:
+        """The elements of x without the zeros around and between them, and per dim their distance if it is not 1;
+        None if unknown.
+
+        The dims of the first have an interval that starts where the elements do, and has as many points.
+        """
+        entry = self.padded.get(_key(x))
+        if entry is None:
             return None
-        part = known[1]
+        part = entry[1]
         starts = [i.start + by for (_, i), by in zip(x.dims.items, part.low, strict=True)]
-        inside = [Interval(a, a + e) for a, e in zip(starts, part.data.shape, strict=True)]
+        intervals = [Interval(a, a + e) for a, e in zip(starts, part.data.shape, strict=True)]
         steps = {n: s for n, s in zip(x.dims.names, part.step, strict=True) if s > 1}
-        return Dense(part.data, Dims(tuple(zip(x.dims.names, inside, strict=True)))), steps
+        return Dense(part.data, Dims(tuple(zip(x.dims.names, intervals, strict=True)))), steps
 
 
 def _type(leaf: Leaf) -> Any:
@@ -401,6 +418,7 @@ def _type(leaf: Leaf) -> Any:
 
 
 def _key(leaf: Leaf) -> object:
+    """The identity of a leaf's array; slots are identified by their number and their first array."""
     if isinstance(leaf, Slots):
         return ("slots", len(leaf.leaves), _key(leaf.leaves[0]))
     return id(leaf.data)

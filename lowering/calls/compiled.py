@@ -47,15 +47,18 @@ class _Callable:
     """Nothing in it changes: whoever remembers what reads it need not look inside."""
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
+        """The outputs of one call; arguments by name, or datasets whose variables are arguments."""
         # equinox looks every attribute of a module up in Python
         attribute = object.__getattribute__
         return attribute(self, "engine").call(attribute(self, "constants"), datasets, arguments)
 
     def direct(self, positions: Sequence[tuple[str, int]], results: Sequence[str], arrays: Sequence[Any]) -> Any:
-        """The direct function for calls with jax arrays like these, on a sequence of them, or None.
+        """A function that calls the compiled program directly, for jax arrays like the given ones, in a sequence;
+        None if there is none.
 
-        `positions` has the place of each parameter in the arrays, and `results` the names of what is wanted. The
-        function skips the look at the arguments, which takes longer than small kernels; the first call must be plain.
+        `positions`: the place of each parameter in the arrays. `results`: the names of the outputs, in the order in
+        which they are returned. The function skips the check of arguments, which takes longer than small kernels; the
+        first call must be a plain one.
         """
         return self.engine.direct(self.constants, positions, results, arrays)
 
@@ -65,10 +68,11 @@ class _Callable:
         return page_of(self.engine.program)
 
     def inspect(self, /, **arguments: Any) -> Inspection:
-        """Every named or let-bound intermediate of one run, as DataArrays on their own intervals."""
+        """Every named or let-bound intermediate of one run with the arguments, as DataArrays on their own intervals."""
         engine = self.engine
 
         def run(observed: BoundProgram, values: Mapping[str, Any]) -> Any:
+            """The outputs of the observed program."""
             key = id(observed.program)
             return engine.inspected.of(key, lambda: compile(observed))(**values)
 
@@ -87,6 +91,11 @@ class Compiled(_Callable, eqx.Module):
     engine: Engine = eqx.field(static=True)
 
     def _ready(self, arguments: Mapping[str, Any]) -> tuple[Executable, dict[str, Any]]:
+        """The executable of a program at its sizes, and the shapes of the arrays that it takes; `arguments` are
+        sizes by name.
+
+        Raises for outputs that could be absent (`refuse_absent_outputs`), before and after the passes.
+        """
         bound = self.engine.program.at(arguments)
         fencil = bound.program
         assert isinstance(fencil, Fencil)
@@ -99,13 +108,16 @@ class Compiled(_Callable, eqx.Module):
         return Executable(fencil, bound.constants, facts, self.engine.options), shapes
 
     def lowered(self, **sizes: int) -> Any:
-        """The `jax.stages.Lowered` program, bound arrays as constants; sizes by name where the program has any."""
+        """The `jax.stages.Lowered` program, with bound arrays as constants; sizes by name where the program has any."""
         executable, shapes = self._ready(sizes)
         with jax.enable_x64(True):
             options = executable.compiler_options
             return jax.jit(partial(self._closed, executable), compiler_options=options).lower(shapes)
 
     def _closed(self, executable: Executable, arrays: dict[str, Any]) -> Any:
+        """The outputs for arrays by name, bound constants included; a pair of outputs and failures if there are
+        run-time checks.
+        """
         outputs, failures = executable.run({**executable.constants, **arrays}, executable.prepared)
         return (outputs, failures) if failures else outputs
 
@@ -128,10 +140,10 @@ class Compiled(_Callable, eqx.Module):
         """A `jax.export` artefact: `.serialize()` it, and a process that has only jax runs it with `.call(arrays)`.
 
         `ti.load` makes a function of named arrays of it. `arrays` is a dict of tuples of arrays by parameter, one per
-        leaf, as is what it returns. A program with run-time checks returns a pair: outputs, and per check a pair of
-        integers that starts with -1 where all is well. Serialising needs flatbuffers (`pip install tensorir[export]`);
-        64-bit programs are called under `jax.enable_x64(True)`. Programs that print are refused: a print is a call of
-        this process.
+        leaf, and so are the outputs. A program with run-time checks returns a pair: outputs, and per check a pair of
+        integers that starts with -1 if it passed. Serialising needs flatbuffers (`pip install tensorir[export]`);
+        64-bit programs are called under `jax.enable_x64(True)`. Programs that print are refused (A22), since a print is
+        a callback into this process.
         """
         executable, shapes = self._ready(sizes)
         if executable.prints:
@@ -141,11 +153,11 @@ class Compiled(_Callable, eqx.Module):
             return jax.export.export(jax.jit(partial(self._closed, executable)), platforms=platforms)(shapes)
 
     def examine(self, target: str, **sizes: int) -> Estimate:
-        """The report of XLA's compiler for a device that need not be present: "tpu:v5e", "cuda:h100".
+        """The estimate of XLA's compiler for a device that need not be present: "tpu:v5e", "cuda:h100".
 
-        Kernels, estimated cycles, bytes of temporaries, registers. Needs the compiler of that platform, and no driver:
-        `pip install 'jax[tpu]'`, `pip install 'jax[cuda12]'`. Raises A37 for a target that is not known, A38 where the
-        compiler is missing. An estimate, and no measurement.
+        Kernels, estimated cycles, bytes of temporaries, registers; no measurement. Needs the compiler of that platform,
+        and no driver: `pip install 'jax[tpu]'`, `pip install 'jax[cuda12]'`. Raises A37 for an unknown target, A38 if
+        the compiler is missing.
         """
         options = replace(self.engine.options, target=target_of(target).platform)
         place = jax.sharding.SingleDeviceSharding(device_of(target))
@@ -155,9 +167,10 @@ class Compiled(_Callable, eqx.Module):
             return estimated(target, jax.jit(partial(self._closed, executable)), placed)
 
     def pipeline(self, **sizes: int) -> Stages[Fencil]:
-        """The program before and after each pass of the compilation, with the reason; sizes where it has any.
+        """The program before and after each pass of the compilation, with the reason of each; sizes by name if it
+        has any.
 
-        On GPUs the last stage, `kernels`, has the parts that run as a kernel each, and what is left to XLA.
+        On GPUs the last stage, `kernels`, has the regions that are one kernel each, and those left to XLA.
 
         >>> import tensorir as ti
         >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -178,16 +191,15 @@ class Compiled(_Callable, eqx.Module):
         if executable.parts is None:
             return stages
         parts = tuple(f"{t.kind}: {t.what}, {t.where}" for t in reports_of(executable.parts, executable.leaves))
-        last = stages.result
-        return replace(stages, stages=(*stages, Stage("kernels", CHOICES["kernels"].reason, last, last, parts=parts)))
+        final = stages.result
+        return replace(stages, stages=(*stages, Stage("kernels", CHOICES["kernels"].reason, final, final, parts=parts)))
 
     def plan(self, /, *, measure: bool = False, **arguments: Any) -> Plan:
         """The plan for arguments, or for sizes by name: a row for each choice, with its reason and its worth.
 
-        Costs are predicted with and without each (`tensorir.analysis.cost`), and with `measure`, which needs
-        the arguments of a call, measured: the program with all choices of one name switched off takes turns with
-        itself.
-        Choices of gradients alone are measured in the gradient of the sum of all results.
+        Costs are predicted with and without each choice (`tensorir.analysis.cost`). With `measure`, which needs the
+        arguments of a call, they are measured: the program with all choices of one name switched off takes turns with
+        the program itself. Choices that change gradients alone are measured in the gradient of the sum of all results.
 
         >>> import tensorir as ti
         >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -213,22 +225,24 @@ class Compiled(_Callable, eqx.Module):
             jax.eval_shape(partial(self._closed, executable), shapes)
 
         def run(options: Options) -> Stages[Fencil]:
+            """The stages of the passes under other options."""
             return Engine(engine.program, options).stages(source, holes)
 
-        first = planned(executable, run(engine.options), run)
+        prediction = planned(executable, run(engine.options), run)
         if not measure:
-            return first
+            return prediction
         arrays = {n: on_device(v) if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
 
         def call(options: Options, fixed: Mapping[str, Any]) -> Callable[..., Any]:
+            """The program under other options, as a function of the arguments that are not fixed."""
             owner = Engine(engine.program, options)
             return lambda **varied: owner.call(self.constants, (), {**fixed, **varied})
 
-        ways = ways_of(call, engine.options, first.comparisons, arrays)
+        ways = ways_of(call, engine.options, prediction.comparisons, arrays)
         return planned(executable, run(engine.options), run, interleaved(ways))
 
     def raised(self, **sizes: int) -> tuple[Raised, ...]:
-        """The rules of `lowering.raising` that were used: each with the expression that it was used for.
+        """The rules of `lowering.raising` that were used, each with the expression that it replaced.
 
         >>> import tensorir as ti
         >>> f = ti.parse("f(y: tensor<float>, a: tensor<float, K[0:99]>) { y ← reduce(+, 0.0, K)(a × a); }")
@@ -243,16 +257,21 @@ class Compiled(_Callable, eqx.Module):
         return rows(executable.fired)
 
     def cost(self, **sizes: int) -> Cost:
-        """Operations and bytes, exactly, from the types; and what XLA says of its optimised program."""
+        """Operations and bytes, exactly, from the types, beside the figures that XLA's cost analysis gives for its
+        optimised program.
+        """
         with jax.enable_x64(True):
-            said = self.lowered(**sizes).compile().cost_analysis() or {}
+            xla_cost = self.lowered(**sizes).compile().cost_analysis() or {}
         return count(self.pipeline(**sizes).source).beside(
-            {k: said[k] for k in ("flops", "bytes accessed") if k in said}
+            {k: xla_cost[k] for k in ("flops", "bytes accessed") if k in xla_cost}
         )
 
 
-def _known(option: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
-    """The names of an option, one or several; raises A08 for one that is no parameter's."""
+def _parameter_names(option: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
+    """The parameter names of an option, given as one name or several; raises A08 for a name that is no parameter.
+
+    `owner`: the program, for the message.
+    """
     names = (option,) if isinstance(option, str) else tuple(option)
     for name in names:
         if name not in params:
@@ -266,13 +285,13 @@ def compile(
 ) -> Compiled:  # fmt: skip
     """A fencil, a template of one, or a bound program, as a JAX callable.
 
-    `passes` is what the program goes through before it is emitted: a pipeline, its text, or passes in a row; see
-    `pipeline()` of what comes back. `numerics="exact"` keeps the order of every fold and
-    rounds every + - × and / of floats where the program has it, as op-by-op execution does; "fast" leaves both to XLA,
-    which joins roundings and reorders sums; "loose" is "fast", and `max` and `min` of many elements may drop a NaN,
-    which XLA does on the CPU. `raising` has the names of the rules of
-    `lowering.raising` that may be used, all of them where it is not given. `without` names passes, rules and choices of
-    the lowering (`lowering.calls.plan`) that are switched off, one or several: `c.plan()` has a row for each.
+    `passes`: the passes before emission: a pipeline, its text, or passes in a row; `pipeline()` of the result shows
+    them. `numerics`: "exact" keeps the order of every fold and rounds every + - × and / of floats where the program has
+    it, as op-by-op execution does; "fast" leaves both to XLA, which joins roundings and reorders sums; "loose" is
+    "fast", and `max` and `min` of many elements may drop a NaN, which XLA does on the CPU. `raising`: the names of the
+    rules of `lowering.raising` that may be used, by default all. `without`: names of passes, rules and choices of the
+    lowering (`lowering.calls.plan`) that are switched off, one or several; `c.plan()` has a row for each. `full`:
+    tables without -1. `donate`: parameters whose arrays the call may overwrite.
     """
     if numerics not in ("fast", "loose", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast', 'loose' or 'exact'.")
@@ -282,7 +301,7 @@ def compile(
             raise refuse("A21", f"there is no rule {name!r}.", did_you_mean(name, [rule.name for rule in RULES]))
     bound = BoundProgram.of(program)
     params = [p.name for p in bound.program.params]
-    tables, donated = (_known(option, params, bound.name) for option in (full, donate))
+    tables, donated = (_parameter_names(option, params, bound.name) for option in (full, donate))
     options = Options(frozenset(tables), donated, numerics, Pipeline(passes).passes, frozenset(names))
     options = switched_off(options, (without,) if isinstance(without, str) else without)
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

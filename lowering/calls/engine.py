@@ -62,7 +62,11 @@ class RepeatedCall:
     def of(
         executable: Executable, arguments: Mapping[str, Any], sized: bool, donate: Sequence[str]
     ) -> RepeatedCall | None:
-        """Calls like one that was checked; None where there is nothing to tell them by."""
+        """Calls like a checked one, of bare arrays; None without arguments or for empty results.
+
+        `sized`: sizes follow from shapes, so that shapes are part of the kind. `donate`: the parameters whose arrays
+        may be given away.
+        """
         if not arguments or executable.empty:
             return None
         arrays = {**arguments, **{n: leaves[0] for n, leaves in executable.constants.items()}}
@@ -77,13 +81,13 @@ class RepeatedCall:
         )
 
     def __call__(self, constants: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The results by name; None for a call that needs a look at its arguments."""
+        """The outputs by name; None for a call of another kind, which must be checked."""
         if len(arguments) != self.count:
             return None
         executable = self.executable
-        held = constants or executable.constants
-        if held:
-            arguments = {**arguments, **{name: leaves[0] for name, leaves in held.items()}}
+        constants_by_name = constants or executable.constants
+        if constants_by_name:
+            arguments = {**arguments, **{name: leaves[0] for name, leaves in constants_by_name.items()}}
         try:
             flat = tuple(map(arguments.__getitem__, self.order))
         except KeyError:
@@ -100,8 +104,8 @@ class RepeatedCall:
                     if len(set(map(id, flat))) < len(flat):  # one that is given away may be another argument, too
                         return None
                     spare = {n: (arguments[n],) for n in self.donated}
-                    kept = {n: (arguments[n],) for n in self.order if n not in spare}
-                    by_name, failures = executable.into(spare, kept, executable.prepared)
+                    not_donated = {n: (arguments[n],) for n in self.order if n not in spare}
+                    by_name, failures = executable.into(spare, not_donated, executable.prepared)
                     outputs = [by_name[n][0] for n in self.results]
                 else:
                     outputs, failures = executable.plain(flat, executable.prepared)
@@ -157,8 +161,9 @@ class Engine:
     """
 
     def __init__(self, program: BoundProgram, options: Options) -> None:
+        """An engine without executables; `program`: with its bound arrays, `options`: those of `compile`."""
         self.program, self.options = program, options
-        self.executables: RecentCache[Any, Executable] = RecentCache("executables", SIZES)
+        self.executables: RecentCache[Any, tuple[Executable, Fencil]] = RecentCache("executables", SIZES)
         self.quick: RecentCache[Any, _Known] = RecentCache("kinds of calls", SIZES)
         self.last: Callable[[], RepeatedCall | None] = lambda: None
         """The way of the call before, as long as `quick` has it."""
@@ -179,13 +184,19 @@ class Engine:
         return Engine, (self.program, self.options)
 
     def clear(self) -> None:
+        """Forget all that was traced and compiled."""
         self.executables.clear()
         self.quick.clear()
         self.entries.clear()
         self.inspected.clear()
 
     def call(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        """One call, with the constants that the module holds: a transformation may have replaced them."""
+        """The outputs of one call; `constants` are those that the module holds, which a transformation may have
+        replaced.
+
+        Tries the last kind of call first. If XLA fails on memory that was given away, or on several devices, raises a
+        diagnostic with the argument's name.
+        """
         try:
             repeated = None if datasets else self.last()
             if repeated is not None and (outputs := repeated(constants, arguments)) is not None:
@@ -195,18 +206,21 @@ class Engine:
             raise
         except (RuntimeError, ValueError):
             # what XLA says of memory that is gone does not say whose it was
-            held = {n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()}
-            for name, value in held.items():
+            arrays = {
+                n: getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for n, v in arguments.items()
+            }
+            for name, value in arrays.items():
                 refuse_given_away(value, name)
-            _refuse_apart(held)
+            _refuse_different_devices(arrays)
             raise
 
     def _called(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
+        """The outputs of a call of a known kind (`quick`), or after checking its arguments; remembers its kind."""
         key = None if datasets else call_key(arguments)
-        looked = None if key is None else self._looked_at(arguments)
-        if looked is not None:
-            known = self.quick.get((key, looked.holes))
-            results = None if known is None else self._again(known, constants, {**arguments, **looked.tables})
+        tables = None if key is None else self._looked_at(arguments)
+        if tables is not None:
+            known_kind = self.quick.get((key, tables.holes))
+            results = None if known_kind is None else self._again(known_kind, constants, {**arguments, **tables.tables})
             if results is not None:
                 return results
         if datasets:
@@ -222,7 +236,7 @@ class Engine:
         return results
 
     def _looked_at(self, arguments: Mapping[str, Any]) -> _Tables | None:
-        """The neighbour tables among arguments, where calls before have looked at all of their entries."""
+        """The tables among the arguments, if earlier calls have checked all of their entries; None if not."""
         if not self.tables:
             return NO_TABLES
         tables: dict[str, Any] = {}
@@ -231,33 +245,36 @@ class Engine:
             if name in arguments:
                 table = arguments[name]
                 copy = table if isinstance(table, jax.Array) else copied_table(table)
-                known = None if copy is None else self.entries.get((name, id(copy)))
-                if known is None or known.copy() is not copy:
+                known_entries = None if copy is None else self.entries.get((name, id(copy)))
+                if known_entries is None or known_entries.copy() is not copy:
                     return None
-                tables[name] = copy if known.converted is None else known.converted
-                holes.append((name, known.holes))
+                tables[name] = copy if known_entries.converted is None else known_entries.converted
+                holes.append((name, known_entries.holes))
         return _Tables(tables, tuple(holes))
 
     def _look_at(self, ready: PreparedCall, arguments: Mapping[str, Any]) -> _Tables | None:
-        """The neighbour tables of a call that has looked at them."""
+        """Remember the entries of a checked call's tables; returns these as `_looked_at` does."""
         for name in self.tables:
             table = arguments.get(name)
             if name in ready.holes and (isinstance(table, jax.Array) or type(table) is np.ndarray):
                 copy = table if isinstance(table, jax.Array) else copied_table(table)
                 copy = copy_table(table) if copy is None else copy
-                (taken,) = ready.arrays[name]
-                converted = None if copy.dtype == taken.dtype else taken
+                (bound_table,) = ready.arrays[name]
+                converted = None if copy.dtype == bound_table.dtype else bound_table
                 self.entries.put((name, id(copy)), _Entries(weakref.ref(copy), converted, ready.holes[name]))
         return self._looked_at(arguments)
 
     def stages(self, fencil: Fencil, tables: Mapping[str, SkipValues] | None = None) -> Stages[Fencil]:
-        """The passes of a compilation; op by op, floats are added in the order of the program."""
+        """The stages of the passes; with `numerics="exact"`, and op by op, passes that reorder folds are left out."""
         exact = self.options.numerics == "exact" or op_by_op()
         return staged(fencil, self.options.passes, exact, tables, self.options.full, self.options.platform)
 
     # Running
 
     def _run(self, executable: Executable, arrays: dict[str, Any], donated: Mapping[str, Any]) -> Any:
+        """Run an executable on arrays: within a trace, into donated buffers, or plainly; raises the failures of
+        checks.
+        """
         flat = jax.tree_util.tree_leaves(arrays)
         executable = executable.among(flat)
         if inside_trace(flat):
@@ -267,18 +284,20 @@ class Engine:
             return checked(outputs, failures, executable.checks)
         with jax.enable_x64(True):
             if donated:
-                kept = {n: leaves for n, leaves in arrays.items() if n not in donated}
-                _refuse_shared(donated, kept)
-                outputs, failures = executable.into(donated, kept, executable.prepared)
+                not_donated = {n: leaves for n, leaves in arrays.items() if n not in donated}
+                _refuse_shared(donated, not_donated)
+                outputs, failures = executable.into(donated, not_donated, executable.prepared)
                 raise_failures(failures, executable.checks)
                 return outputs
             results, failures = executable.plain(tuple(flat), executable.prepared)
             raise_failures(failures, executable.checks)
-            host = not op_by_op() and not executable.empty and _on_host(executable, arrays)
-            return executable.named(map(on_host, results) if host else results)
+            returns_numpy = not op_by_op() and not executable.empty and _on_host(executable, arrays)
+            return executable.named(map(on_host, results) if returns_numpy else results)
 
     def _recycled(self, executable: Executable, ready: PreparedCall) -> dict[str, Any]:
-        """A call whose results are copied into the caller's buffers: XLA writes into those of the call before."""
+        """A call whose results are copied into the caller's buffers; XLA writes into the spare buffers of an earlier
+        call.
+        """
         with jax.enable_x64(True):
             try:
                 spare = executable.spare.pop()  # the buffers of one call belong to one thread
@@ -286,18 +305,18 @@ class Engine:
                 spare = executable.blank()
             outputs, failures = executable.into(spare, ready.arrays, executable.prepared)
         raise_failures(failures, executable.checks)
-        written = ready.finish(outputs)
+        results = ready.finish(outputs)
         executable.spare.append(outputs)
-        return written
+        return results
 
     def _recycles(self, executable: Executable, ready: PreparedCall) -> bool:
-        """True if nobody but the call itself sees the buffers that XLA writes."""
+        """True if only the call itself sees the buffers that XLA writes, so that a later call may reuse them."""
         if not ready.copied or ready.given_away or executable.prints or executable.empty or op_by_op():
             return False
         return not inside_trace(jax.tree_util.tree_leaves(ready.arrays)) and _on_host(executable, ready.arrays)
 
     def _on_dataset(self, constants: dict[str, Any], datasets: tuple[Any, ...], arguments: dict[str, Any]) -> Any:
-        """A Dataset in gives its variables as arguments by name, and a Dataset out."""
+        """The outputs as a Dataset, for Datasets whose variables are arguments by name."""
         import xarray as xr
 
         return xr.Dataset(self.call(constants, (), with_variables(self.program.program, datasets, arguments)))
@@ -305,11 +324,11 @@ class Engine:
     # Caching
 
     def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
-        """True if calls like this one need no conversion and no look at their numbers."""
+        """True if calls with arguments like these need no conversion and no look at their values."""
         fencil = executable.fencil
-        kept = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
+        read_jax_arrays = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
         written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
-        special = {*(executable.facts.tables.keys() - self.tables), *(written - kept)}
+        needing_a_look = {*(executable.facts.tables.keys() - self.tables), *(written - read_jax_arrays)}
         return (
             not any(n in self.program.size_names for n in arguments)
             # of NumPy's what has a mask, or an order of bytes that JAX does not know, is converted
@@ -318,44 +337,46 @@ class Engine:
             )
             and all(len(p.type.leaves) == 1 for p in fencil.params)
             and all(isinstance(v, jax.Array) for n, v in arguments.items() if n in self.options.donate)
-            and not special & set(arguments)
+            and not needing_a_look & set(arguments)
         )
 
     def _remember(
         self, key: Any, executable: Executable, ready: PreparedCall, arguments: dict[str, Any], results: Any
     ) -> None:
-        """Keep what calls of this key do again, where that is known."""
-        looked = self._look_at(ready, arguments)
-        if looked is None:
+        """Remember the kind of a call (`quick`) with its executable, and the repeated labels, if a next one may skip
+        the checks.
+        """
+        tables = self._look_at(ready, arguments)
+        if tables is None:
             return
-        arguments, key = {**arguments, **looked.tables}, (key, looked.holes)
+        arguments, key = {**arguments, **tables.tables}, (key, tables.holes)
         if ready.place is not NOWHERE:
             labels = RepeatedLabels.of(ready.fencil, arguments, ready.place, ready.labels, results)
             if labels is None:
                 return
             arrays = labels.arrays(arguments)
-            plain = (call_key(arrays), looked.holes)
-            known = self.quick.get(plain)
-            if known is None and self._is_plain(executable, arrays):
-                known = _Known(executable, self._repeated(executable, arrays), None)
-                self.quick.put(plain, known)
-            if known is not None and known.executable is executable and known.repeated is not None:
-                self.quick.put(key, replace(known, labels=labels))
+            plain_key = (call_key(arrays), tables.holes)
+            known_kind = self.quick.get(plain_key)
+            if known_kind is None and self._is_plain(executable, arrays):
+                known_kind = _Known(executable, self._repeated(executable, arrays), None)
+                self.quick.put(plain_key, known_kind)
+            if known_kind is not None and known_kind.executable is executable and known_kind.repeated is not None:
+                self.quick.put(key, replace(known_kind, labels=labels))
         elif self._is_plain(executable, arguments):
             repeated = self._repeated(executable, arguments)
             self.quick.put(key, _Known(executable, repeated, None))
-            if repeated is not None and not looked.tables:
+            if repeated is not None and not tables.tables:
                 self.last = weakref.ref(repeated)
 
-    def _again(self, known: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any] | None:
-        """A call like one that was seen before, straight to the executable."""
-        executable, donate, labels = known.executable, self.options.donate, known.labels
+    def _again(self, known_kind: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any] | None:
+        """The outputs of a call of a known kind; None if its arguments need a look after all."""
+        executable, donate, labels = known_kind.executable, self.options.donate, known_kind.labels
         if labels is not None:
-            assert known.repeated is not None
-            outputs = known.repeated(constants, labels.arrays(arguments))
+            assert known_kind.repeated is not None
+            outputs = known_kind.repeated(constants, labels.arrays(arguments))
             return None if outputs is None else labels.around(outputs, arguments)
-        if known.repeated is not None and not self.tables:
-            self.last = weakref.ref(known.repeated)
+        if known_kind.repeated is not None and not self.tables:
+            self.last = weakref.ref(known_kind.repeated)
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
         arrays.update(constants or executable.constants)
         outputs = self._run(executable, arrays, {n: (arguments[n],) for n in donate if n in arguments})
@@ -365,7 +386,7 @@ class Engine:
         return {n: writable(array) for n, array in results.items()}
 
     def _repeated(self, executable: Executable, arguments: dict[str, Any]) -> RepeatedCall | None:
-        """The short way of a plain call, where there is one."""
+        """The repeated calls of a plain call; None for programs that print, and within a trace."""
         if executable.prints or tracing():
             return None
         return RepeatedCall.of(executable, arguments, bool(self.program.size_names), self.options.donate)
@@ -374,73 +395,75 @@ class Engine:
         self, constants: dict[str, Any], positions: Sequence[tuple[str, int]], results: Sequence[str],
         arrays: Sequence[Any],
     ) -> Callable[[Sequence[Any]], tuple[Any, ...] | None] | None:  # fmt: skip
-        """The direct function for calls with jax arrays like these, by position and without checks; None where they
-        need some.
+        """A function for calls with jax arrays like these, by position and without checks; None if their kind needs
+        checks.
 
-        NumPy arrays without axes, which are numbers, may be among them. `positions` has the place of each parameter in
-        the arrays; results come in the order of their names. For arrays that are not like these the function gives
-        None.
+        NumPy scalars may be among them. `positions`: the place of each parameter in the arrays. `results`: the names of
+        outputs, in the order in which they are returned. The function returns None for arrays of other shapes or types.
         """
-        known = self.quick.get((call_key({n: arrays[k] for n, k in positions}), ()))
-        if known is None or known.executable.prints or self.options.donate or tracing():
+        known_kind = self.quick.get((call_key({n: arrays[k] for n, k in positions}), ()))
+        if known_kind is None or known_kind.executable.prints or self.options.donate or tracing():
             return None
-        executable = known.executable
+        executable = known_kind.executable
         # a wide number stays what it is only where 64-bit types are kept
-        bare = [(k, a) for n, k in positions if isinstance(a := arrays[k], np.ndarray) and n not in results]
-        numbers = [k for k, a in bare if not a.shape and a.dtype.itemsize < 8]
-        if len(numbers) == len(positions) or any(
-            not isinstance(arrays[k], jax.Array) for _, k in positions if k not in numbers
+        numpy_arrays = [(k, a) for n, k in positions if isinstance(a := arrays[k], np.ndarray) and n not in results]
+        scalar_places = [k for k, a in numpy_arrays if not a.shape and a.dtype.itemsize < 8]
+        if len(scalar_places) == len(positions) or any(
+            not isinstance(arrays[k], jax.Array) for _, k in positions if k not in scalar_places
         ):
             return None
         prepared, checks = executable.prepared, executable.checks
         # leaves of a dict stand in the order of its keys
-        held = constants or executable.constants
-        fixed = [(n, leaf) for n, leaves in held.items() for leaf in leaves]
-        constant = tuple(leaf for _, leaf in fixed)
-        places = [*positions, *((n, len(arrays) + k) for k, (n, _) in enumerate(fixed))]
+        constants_by_name = constants or executable.constants
+        constant_leaves = [(n, leaf) for n, leaves in constants_by_name.items() for leaf in leaves]
+        constant = tuple(leaf for _, leaf in constant_leaves)
+        places = [*positions, *((n, len(arrays) + k) for k, (n, _) in enumerate(constant_leaves))]
         order = [k for _, k in sorted(places)]
         written = [p.name for p in executable.fencil.results]
-        wanted = [written.index(n) for n in results]
-        as_they_are = wanted == list(range(len(written)))
+        output_places = [written.index(n) for n in results]
+        in_program_order = output_places == list(range(len(written)))
         types = tuple(map(type, arrays))
-        every = [(k, a.shape, a.dtype) for k, a in enumerate(arrays) if hasattr(a, "dtype")]
+        all_kinds = [(k, a.shape, a.dtype) for k, a in enumerate(arrays) if hasattr(a, "dtype")]
         # what the program is given its executable looks at, as long as no call had anything else
-        first: list[Any] = []
-        later = [one for one in every if one[0] not in order]
+        checked_before: list[Any] = []
+        checked_while_running = [kind for kind in all_kinds if kind[0] not in order]
         # compiled already by the call before this one; it asks for no context in which 64-bit types are kept
         with jax.enable_x64(True):
             passed = (*arrays, *constant)
             compiled = executable.plain.lower(tuple([passed[k] for k in order]), prepared).compile()
 
         def looked_at(arrays: Sequence[Any]) -> tuple[Any, ...]:
+            """The outputs of a checked call."""
             outputs = self.call(constants, (), {n: arrays[k] for n, k in positions})
             return tuple([outputs[n] for n in results])
 
         def run(arrays: Sequence[Any]) -> tuple[Any, ...] | None:
-            nonlocal first, later
-            if tuple(map(type, arrays)) != types or (first and _unlike(arrays, first)):
+            """The outputs, or None; once a call had other arrays, all are compared before the program runs."""
+            nonlocal checked_before, checked_while_running
+            if tuple(map(type, arrays)) != types or (checked_before and _differ_from(arrays, checked_before)):
                 return None
             passed = (*arrays, *constant) if constant else arrays
             try:
                 outputs, failures = compiled(tuple(map(passed.__getitem__, order)), prepared)
             except TypeError:
-                first, later = every, []
+                checked_before, checked_while_running = all_kinds, []
                 return None
             except (RuntimeError, ValueError):
                 return looked_at(arrays)
-            if later and _unlike(arrays, later):  # while it runs
+            if checked_while_running and _differ_from(arrays, checked_while_running):  # while it runs
                 return None
             if failures:
                 raise_failures(failures, checks)
-            return outputs if as_they_are else tuple(map(outputs.__getitem__, wanted))
+            return outputs if in_program_order else tuple(map(outputs.__getitem__, output_places))
 
         return run
 
     def executable(self, ready: PreparedCall) -> Executable:
-        """The executable of a call: kept for the next call of these sizes and tables."""
+        """The executable for the sizes, tables and arguments of a prepared call; kept for the next call of the same."""
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
-        executable = self.executables.get(key)
-        if executable is None:
+        if (known := self.executables.get(key)) is not None:
+            executable, _ = known
+        else:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
             fencil = self.stages(ready.fencil, ready.holes).result
             if fencil is not ready.fencil:
@@ -448,35 +471,36 @@ class Engine:
             bound = self.program.constants or ready.bound.constants
             structure = jax.tree_util.tree_structure(ready.arrays)
             executable = Executable(fencil, bound, facts, self.options, structure)
-            self.executables.put(key, executable)
+            # with the fencil whose identity is in the key, so that no other one gets it
+            self.executables.put(key, (executable, ready.fencil))
         return executable
 
 
 def _on_host(executable: Executable, arrays: Mapping[str, Sequence[Any]]) -> bool:
-    """True if all that was passed are NumPy arrays; what was bound lies on the device."""
+    """True if all arrays passed are NumPy's; bound constants, which are on the device, do not count."""
     return all(isinstance(a, np.ndarray) for n, leaves in arrays.items() if n not in executable.bound for a in leaves)
 
 
-def _unlike(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:
-    """True if some of the arrays have other shapes or types than these."""
+def _differ_from(arrays: Sequence[Any], kinds: Iterable[tuple[int, Any, Any]]) -> bool:
+    """True if an array has another shape or element type than its entry in `kinds`: (place, shape, type)."""
     return any(arrays[k].shape != shape or arrays[k].dtype != dtype for k, shape, dtype in kinds)
 
 
-def _refuse_apart(held: Mapping[str, Any]) -> None:
+def _refuse_different_devices(arrays: Mapping[str, Any]) -> None:
     """Raise A40 for arrays on different devices."""
-    placed = [(n, a.devices()) for n, a in held.items() if isinstance(a, jax.Array) and concrete(a)]
+    placed = [(n, a.devices()) for n, a in arrays.items() if isinstance(a, jax.Array) and concrete(a)]
     for name, devices in placed[1:]:
-        first, others = placed[0]
-        if devices != others:
-            shown = [", ".join(sorted(map(str, some))) for some in (others, devices)]
+        first, first_devices = placed[0]
+        if devices != first_devices:
+            shown = [", ".join(sorted(map(str, device_set))) for device_set in (first_devices, devices)]
             message = f"'{first}' is on {shown[0]}, and '{name}' on {shown[1]}."
             raise refuse("A40", message, f"put both in one place: jax.device_put({name}, {first}.sharding).")
 
 
-def _refuse_shared(donated: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+def _refuse_shared(donated: Mapping[str, Any], not_donated: Mapping[str, Any]) -> None:
     """Raise A18 for an array that is given away and is another argument, too."""
     for name, leaves in donated.items():
-        for other, others in {**kept, **donated}.items():
-            if other != name and any(a is b for a in leaves for b in others):
+        for other, other_leaves in {**not_donated, **donated}.items():
+            if other != name and any(a is b for a in leaves for b in other_leaves):
                 message = f"'{name}' is given away, and '{other}' is the same array."
                 raise refuse("A18", message, f"pass a copy of it: {name}.copy().")

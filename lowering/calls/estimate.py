@@ -86,11 +86,12 @@ def _tpu(topology: str) -> Target:
 
 
 def _cuda(description: str, device: str, architecture: str, cycles: bool) -> Target:
+    """A GPU target; `cycles`: the compiler has times for its operations and is asked for estimates."""
     topology = {"topology_name": "", "target_config": description, "topology": "1x1x1"}
-    asked = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
+    options = {"xla_gpu_collect_cost_model_stats": True} if cycles else {}
     # without a driver JAX takes the plugin for broken where it could be asked to run something on it
     install = "pip install 'jax[cuda12]'; where there is no GPU, start Python with JAX_PLATFORMS=cpu"
-    return Target("gpu", "cuda", topology, install, architecture, device, asked)
+    return Target("gpu", "cuda", topology, install, architecture, device, options)
 
 
 TARGETS: Mapping[str, Target] = {
@@ -118,7 +119,7 @@ def target_of(name: str) -> Target:
 
 
 def device_of(name: str) -> Any:
-    """A device of a target, as a description; raises A38 where its compiler is not installed."""
+    """An abstract device of a target; raises A38 if its compiler is not installed."""
     target = target_of(name)
     # without it the compiler asks the network which machine this is
     os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
@@ -131,7 +132,7 @@ def device_of(name: str) -> Any:
 
 
 def lowered_for(name: str) -> AbstractContextManager[Any]:
-    """The context in which programs are lowered for a target: Pallas asks for its GPU (from JAX 0.11 on)."""
+    """The context for lowering to a target: an abstract mesh of its GPU, which Pallas asks for from JAX 0.11 on."""
     target = target_of(name)
     if not target.device:
         return nullcontext()
@@ -172,6 +173,7 @@ class Estimate:
     """Bytes that threads keep in memory for want of registers."""
 
     def __str__(self) -> str:
+        """The figures that are known, in a few lines."""
         cycles = "" if self.cycles is None else f", {self.cycles:,} cycles"
         accessed = "" if self.bytes_accessed is None else f"{self.bytes_accessed:,} bytes accessed, "
         lines = [
@@ -185,22 +187,24 @@ class Estimate:
 
 
 def estimated(target: str, function: Any, *shapes: Any) -> Estimate:
-    """The estimate by a target's compiler of a jitted function at some shapes, with registers by its assembler."""
-    kind = target_of(target)
+    """The estimate by a target's compiler of a jitted function at some shapes; registers from its assembler's
+    output.
+    """
+    described_target = target_of(target)
     with tempfile.TemporaryDirectory() as folder:
-        options = dict(kind.options)
-        if assembler := _assembler() if kind.architecture else None:
+        options = dict(described_target.options)
+        if assembler := _assembler() if described_target.architecture else None:
             options["xla_dump_to"] = folder
         with lowered_for(target):
-            lowered = function.trace(*shapes).lower(lowering_platforms=(kind.lowered_for,))
+            lowered = function.trace(*shapes).lower(lowering_platforms=(described_target.lowered_for,))
         compiled = lowered.compile(options or None)
-        usage = _registers(assembler, kind.architecture, folder) if assembler else None
+        usage = _registers(assembler, described_target.architecture, folder) if assembler else None
     registers, spilled = usage or (None, None)
     return replace(_estimate(target, compiled), registers=registers, spilled=spilled)
 
 
 def _estimate(target: str, compiled: Any) -> Estimate:
-    """The estimate that a compiled program (`jax.stages.Compiled`) has of itself."""
+    """The estimate from a compiled program (`jax.stages.Compiled`): its HLO text, memory and cost analysis."""
     text, memory, cost = compiled.as_text(), compiled.memory_analysis(), compiled.cost_analysis() or {}
     kernels, cycles, collectives = counted(text)
     accessed = int(cost["bytes accessed"]) if "bytes accessed" in cost else bytes_of_kernels(text)
@@ -211,7 +215,7 @@ def _estimate(target: str, compiled: Any) -> Estimate:
 
 
 def _assembler() -> Path | None:
-    """NVIDIA's assembler, where the package of its compiler is installed."""
+    """The path of NVIDIA's assembler `ptxas`; None if the package of its compiler is not installed."""
     try:
         spec = importlib.util.find_spec("nvidia.cuda_nvcc")
     except ModuleNotFoundError:
@@ -226,14 +230,18 @@ _SPILLED = re.compile(r"(\d+) bytes spill stores")
 
 
 def _registers(assembler: Path, architecture: str, folder: str) -> tuple[int, int] | None:
-    """The most registers of a thread, and the bytes that threads spill, of what the compiler left in a folder."""
-    said = ""
+    """The most registers of a thread and the bytes spilled by all, as the assembler reports for the PTX files in a
+    folder.
+
+    None if there are none.
+    """
+    report = ""
     for path in sorted(Path(folder).glob("*.ptx")):
         if path.stat().st_size:
             command = [str(assembler), f"-arch={architecture}", "-v", str(path), "-o", "/dev/null"]
-            said += subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    registers = [int(n) for n in _REGISTERS.findall(said)]
-    return (max(registers), sum(map(int, _SPILLED.findall(said)))) if registers else None
+            report += subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    registers = [int(n) for n in _REGISTERS.findall(report)]
+    return (max(registers), sum(map(int, _SPILLED.findall(report)))) if registers else None
 
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
@@ -253,7 +261,9 @@ FREE = frozenset([
 
 
 def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
-    """Kernels, cycles and operations between devices of optimised HLO, those of loops as often as they turn.
+    """Kernels, cycles and collective operations in optimised HLO; cycles of a loop's body count once per iteration.
+
+    Cycles are None if no instruction has an estimate, or a kernel of Pallas has none.
 
     >>> counted('''
     ... %body (p: (s32[], f32[4])) -> (s32[], f32[4]) {
@@ -275,11 +285,11 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
             entry = name if head[1] else entry
         elif name:
             lines[name].append(line)
-    kernels, cycles, known, unknown = 0, 0, False, False
+    kernels, cycles, any_known, any_unknown = 0, 0, False, False
     collectives: Counter[str] = Counter()
     stack = [(entry, 1)]
     while stack:
-        name, times = stack.pop()
+        name, repetitions = stack.pop()
         for line in lines.get(name, ()):
             instruction = _INSTRUCTION.match(line)
             if instruction is None or instruction[1] in FREE:
@@ -287,25 +297,28 @@ def counted(text: str) -> tuple[int, int | None, dict[str, int]]:
             op = instruction[1]
             if op in ("while", "conditional", "call"):
                 inner = [n.strip().lstrip("%") for part in _BODIES.findall(line) for n in part.split(",")]
-                stack += [(n, times * (_trips(line, lines) if op == "while" else 1)) for n in inner]
+                stack += [(n, repetitions * (_trips(line, lines) if op == "while" else 1)) for n in inner]
                 continue
             kernels += 1
             collectives.update(c for c in COLLECTIVES if op.startswith(c))
-            unknown |= _PALLAS in line
-            if said := _CYCLES.search(line):
-                cycles, known = cycles + times * round(float(said[1] or said[2])), True
-    return kernels, cycles if known and not unknown else None, dict(collectives)
+            any_unknown |= _PALLAS in line
+            if cycle_match := _CYCLES.search(line):
+                cycles, any_known = cycles + repetitions * round(float(cycle_match[1] or cycle_match[2])), True
+    return kernels, cycles if any_known and not any_unknown else None, dict(collectives)
 
 
 def _trips(line: str, lines: Mapping[str, list[str]]) -> int:
-    """The trip count of a loop: XLA's, or the one constant that its condition compares with; else one."""
-    if said := _TRIPS.search(line):
-        return int(said[1])
+    """The trip count of a loop: as XLA knows it, or the one constant that its condition compares with; else 1.
+
+    `lines`: the lines of each computation, by name.
+    """
+    if count_match := _TRIPS.search(line):
+        return int(count_match[1])
     condition = _CONDITION.search(line)
-    inside = lines.get(condition[1], []) if condition else []
+    condition_lines = lines.get(condition[1], []) if condition else []
     # wide counters are pairs of narrow ones, compared with 0 and with the limit
-    limits = {int(n) for text in inside for n in _LIMIT.findall(text)} - {0}
-    counts = any("direction=LT" in text for text in inside)
+    limits = {int(n) for text in condition_lines for n in _LIMIT.findall(text)} - {0}
+    counts = any("direction=LT" in text for text in condition_lines)
     return min(limits) if counts and len(limits) == 1 else 1
 
 
@@ -315,7 +328,8 @@ _OPERAND = re.compile(r"%([\w.-]+)")
 
 
 def bytes_of_kernels(text: str) -> int | None:
-    """Bytes of operands and results of the kernels of optimised HLO, from their types; None where there are loops.
+    """Bytes of operands and results of the kernels in optimised HLO, from their types; None if there are loops or
+    calls.
 
     >>> bytes_of_kernels('''
     ... ENTRY %main (x: f32[4]) -> f32[2] {
@@ -324,19 +338,19 @@ def bytes_of_kernels(text: str) -> int | None:
     ... }''')
     24
     """
-    inside = text[text.index("ENTRY ") :].splitlines()[1:]
+    entry_lines = text[text.index("ENTRY ") :].splitlines()[1:]
     sizes: dict[str, int] = {}
     total = 0
-    for line in inside:
+    for line in entry_lines:
         instruction = _NAMED.match(line)
         if instruction is None:
             continue
-        name, shape, op, rest = instruction.groups()
+        name, shape, op, operand_text = instruction.groups()
         sizes[name] = sum(_size(element, extents) for element, extents in _SHAPE.findall(shape))
         if op in ("while", "call", "conditional"):
             return None
         if op not in FREE:
-            operands = _OPERAND.findall(rest.partition(")")[0])
+            operands = _OPERAND.findall(operand_text.partition(")")[0])
             total += sizes[name] + sum(sizes.get(o, 0) for o in operands)
     return total
 

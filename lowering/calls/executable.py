@@ -50,7 +50,7 @@ ASKED: ContextVar[dict[str, str] | None] = ContextVar("options that traced progr
 
 
 def ask(options: Mapping[str, str]) -> None:
-    """Ask for options, where somebody listens."""
+    """Ask for XLA options, if an enclosing `asked()` collects them."""
     heard = ASKED.get()
     if heard is not None:
         heard.update(options)
@@ -58,52 +58,53 @@ def ask(options: Mapping[str, str]) -> None:
 
 @contextmanager
 def asked() -> Iterator[dict[str, str]]:
-    """The requests made in here; listeners outside hear them too."""
-    heard: dict[str, str] = {}
-    token = ASKED.set(heard)
+    """Collects the XLA options that programs traced within the context ask for; enclosing contexts get them, too."""
+    options: dict[str, str] = {}
+    token = ASKED.set(options)
     try:
-        yield heard
+        yield options
     finally:
         ASKED.reset(token)
-        ask(heard)
+        ask(options)
 
 
 def remembering(traced: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that JAX traces once: it asks each time for what its first trace asked for."""
+    """A function that JAX traces once; every call asks again for the XLA options that its first trace asked for."""
     remembered: dict[str, str] = {}
 
     def run(*arguments: Any) -> Any:
-        with asked() as heard:
+        """The outputs of the function."""
+        with asked() as options:
             ask(remembered)
             outputs = traced(*arguments)
-        remembered.update(heard)
+        remembered.update(options)
         return outputs
 
     return run
 
 
 def compiler_options(function: Callable[..., Any], *arguments: Any) -> dict[str, str]:
-    """XLA options that the programs of a function ask for: `jax.jit(function, compiler_options=...)` grants them.
+    """The XLA options that the programs in a function ask for, as for `jax.jit(function, compiler_options=...)`.
 
-    The function is traced, and nothing is computed; its arguments are arrays, or what stands for them. On CPUs programs
-    that store a temporary ask that it stays stored, which they tell XLA when they are called by themselves, as
-    `ti.iterate`, `ti.distribute` and recorded steps do; inside of somebody's `jit` they cannot.
+    The function is traced, and nothing is computed; its arguments are arrays or shapes. On CPUs programs that store a
+    temporary ask that it stays stored; they set that themselves when they are compiled by themselves, as in
+    `ti.iterate`, `ti.distribute` and recorded steps, but cannot within a caller's `jit`.
 
     >>> compiler_options(lambda x: x + 1, 1.0)
     {}
     """
-    with jax.enable_x64(True), asked() as heard:
+    with jax.enable_x64(True), asked() as options:
         # a function of its own: JAX remembers what it traced, and nobody would ask again
         jax.eval_shape(lambda *a: function(*a), *arguments)
-    return heard
+    return options
 
 
 def jitted(function: Callable[..., Any], *examples: Any, **options: Any) -> Any:
-    """A function compiled whole, with what its programs ask for; it is traced on the examples first."""
-    with asked() as heard:
+    """`jax.jit` of a function with the XLA options that its programs ask for, found by tracing it on `examples`."""
+    with asked() as requested:
         if not op_by_op():
             jax.eval_shape(function, *examples)
-    return jax.jit(function, compiler_options=heard or None, **options)
+    return jax.jit(function, compiler_options=requested or None, **options)
 
 
 # Results for callers with NumPy arrays: the memory that XLA wrote, as arrays that can be changed.
@@ -113,22 +114,22 @@ COPIED = 1 << 14
 
 
 def on_host(array: jax.Array) -> np.ndarray:
-    """A new result, which nobody else holds, as a NumPy array that its holder may change.
+    """A new result, which nobody else holds, as a writable NumPy array, without a copy if it is large.
 
-    NumPy shows arrays of JAX as read-only, since others may hold them. This one is handed on with its memory, which is
-    aligned as XLA wants it, so that a call that is given the result does not copy it.
+    NumPy shows arrays of JAX as read-only, since others may hold them. This one shares its memory, which is aligned as
+    XLA wants it, so that a call that is given the result does not copy it.
 
     >>> result = on_host(jax.numpy.ones(1 << 16))
     >>> result[0] = 2.0
     >>> float(result.sum()), result.ctypes.data % 64
     (65537.0, 0)
     """
-    seen = np.asarray(array)
-    if seen.nbytes < COPIED or seen.dtype.isbuiltin != 1:
-        return seen.copy()
-    memory: Any = (ctypes.c_char * seen.nbytes).from_address(seen.ctypes.data)
+    view = np.asarray(array)
+    if view.nbytes < COPIED or view.dtype.isbuiltin != 1:
+        return view.copy()
+    memory: Any = (ctypes.c_char * view.nbytes).from_address(view.ctypes.data)
     memory.array = array  # it lives as long as what looks into it
-    return np.frombuffer(memory, seen.dtype).reshape(seen.shape)
+    return np.frombuffer(memory, view.dtype).reshape(view.shape)
 
 
 # What a call runs: a fencil at its sizes, with what is known of its tables, as jitted functions of arrays.
@@ -192,6 +193,7 @@ class Executable:
     """Output buffers that nobody holds: the next call whose results are copied writes into them."""
 
     def __post_init__(self) -> None:
+        """Derive the facts of the program that calls ask for, and put bound constants and tables on the device."""
         nodes = list(postorder(*values(self.fencil.closures)))
         self.prints = any(isinstance(e, Call) and e.op == "print" for e in nodes)
         self._unordered: Executable | None = None
@@ -215,10 +217,11 @@ class Executable:
         return self._tables(inverted="inverse_tables" not in self.options.without)
 
     def _tables(self, inverted: bool) -> dict[str, Prepared]:
-        inside = {n: interval for n, (_, interval) in tables_of(self.fencil).items() if n in self.bound}
-        axes = {n: t.dims.names.index(neighbour_source(t)[0]) for n in inside if (t := self.fencil[n].type)}
+        """The prepared bound tables; `inverted`: with the readers that reverse mode needs."""
+        source_intervals = {n: interval for n, (_, interval) in tables_of(self.fencil).items() if n in self.bound}
+        axes = {n: t.dims.names.index(neighbour_source(t)[0]) for n in source_intervals if (t := self.fencil[n].type)}
         tables = {n: np.moveaxis(self.bound[n][0], axis, -1) for n, axis in axes.items()}
-        return on_device({n: prepare(table, inside[n], inverted) for n, table in tables.items()})
+        return on_device({n: prepare(table, source_intervals[n], inverted) for n, table in tables.items()})
 
     @property
     def leaves(self) -> list[str]:
@@ -231,43 +234,43 @@ class Executable:
         return annotated(self.fencil, self.facts, self.read)
 
     def inside(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
-        """The function for somebody's trace: XLA's options can only be asked for there."""
+        """The outputs and failures within a caller's trace, where XLA options can only be asked for."""
         ask(self.compiler_options or {})
         return self._inside(arrays, prepared)
 
     @cached_property
     def _inside(self) -> Callable[..., Any]:
         self._expect_memory()
-        return jax.jit(_of(self, Executable.run))
+        return jax.jit(_method_of(self, Executable.run))
 
     @cached_property
     def plain(self) -> jax.stages.Wrapped:
         """The function on arrays of the device."""
         self._expect_memory()
-        return jax.jit(_of(self, Executable.run_flat), compiler_options=self.compiler_options)
+        return jax.jit(_method_of(self, Executable.run_flat), compiler_options=self.compiler_options)
 
     @cached_property
     def into(self) -> Callable[..., Any]:
-        """The function that writes into donated buffers."""
+        """The jitted function that writes its outputs into donated buffers."""
         self._expect_memory()
-        run = _of(self, Executable.run_into)
+        run = _method_of(self, Executable.run_into)
         return jax.jit(run, donate_argnums=0, keep_unused=True, compiler_options=self.compiler_options)
 
     def _expect_memory(self) -> None:
-        """Before it runs: where the CPU's memory for its arrays comes from."""
+        """Announce the largest array to the CPU's memory pool, before the program runs."""
         if self.options.platform == "cpu":
             KEPT_MEMORY.expect(self.largest)
 
     @property
     def compiler_options(self) -> dict[str, str] | None:
-        """XLA's options for this program, which only hold where it is compiled by itself."""
+        """XLA options for this program when it is compiled by itself; None if it needs none."""
         if self.options.platform != "cpu":
             return None
         options: dict[str, str] = {}
-        sums = self.sums_as_loops and "sums_as_loops" not in self.options.without and not self.in_kernels
-        if self.materialises or self.fencil.buffers or sums:
+        sums_are_loops = self.sums_as_loops and "sums_as_loops" not in self.options.without and not self.in_kernels
+        if self.materialises or self.fencil.buffers or sums_are_loops:
             options.update(BARRIERS_STAY)
-        if sums:
+        if sums_are_loops:
             # sums of stencil expressions: 2.6 times as fast without this fusion
             options["xla_cpu_experimental_ynn_fusion_type"] = ""
         return options or None
@@ -279,9 +282,10 @@ class Executable:
 
     @property
     def in_kernels(self) -> bool:
-        """True if the program is parted into kernels: on CPUs, one with scans, or with stencils of large arrays.
+        """True if the program is parted into kernels: on CPUs if it has scans, or stencils of large arrays.
 
-        Those of GPUs and of scans contract products and sums; in stencils on CPUs each operation is rounded.
+        Kernels of GPUs and of scans contract products and sums, so not with `numerics="exact"`; stencils on CPUs round
+        each operation.
         """
         options, choice = self.options, {"gpu": "kernels", "cpu": "native_kernels"}.get(self.options.platform)
         if choice is None or choice in options.without:
@@ -306,52 +310,61 @@ class Executable:
         return _is_stencil(self.fencil, frozenset(["reduce"]), frozenset(["unstructured_shift", "shift_init"]))
 
     def run(self, arrays: Any, prepared: dict[str, Prepared]) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
-        """Outputs and the results of run-time checks; traced once."""
+        """The outputs and the failures of checks, for arrays by name; within kernels if the program is parted and
+        that pays.
+        """
         if not self.in_kernels or op_by_op():
             return self._program(arrays, prepared)
-        native = self.options.platform == "cpu"
+        for_cpu = self.options.platform == "cpu"
         flat, structure = jax.tree_util.tree_flatten((arrays, prepared))
 
         def function(*flat: Any) -> list[Any]:
+            """The leaves of outputs and failures, of those of arrays and tables."""
             arrays, tables = jax.tree_util.tree_unflatten(structure, flat)
-            outputs, failures = self._program(arrays, tables, native)
+            outputs, failures = self._program(arrays, tables, for_cpu)
             return [*(leaf for p in self.fencil.results for leaf in outputs[p.name]), *failures]
 
         closed = jax.make_jaxpr(function)(*flat)
-        self.parts = None if closed.effects else parted(closed, native)
-        if native and not self._pays(self.parts):
+        self.parts = None if closed.effects else parted(closed, for_cpu)
+        if for_cpu and not self._pays(self.parts):
             self.parts = None
             if "scan" in self.operations or not self.is_stencil:
                 return self._program(arrays, prepared)
-        results = bound(closed, flat, native)
+        results = bound(closed, flat, for_cpu)
         count = sum(n for _, n in self.members)
         return self.named(results[:count]), results[count:]
 
     def _pays(self, parts: Parts | None) -> bool:
-        """Kernels on CPUs are faster than XLA: there are any, and no scan is left that would run in blocks."""
+        """True if kernels on CPUs are faster than XLA: there are any, and no scan that would run in blocks is left
+        to XLA.
+        """
         if parts is None or not parts.any_kernels:
             return False
         return "blocked" not in self.operations or all(e.primitive.name != "scan" for e in parts.left)
 
     def _program(
-        self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False
+        self, arrays: Any, prepared: dict[str, Prepared], for_kernels: bool = False
     ) -> tuple[dict[str, tuple[Any, ...]], list[Any]]:
-        """Outputs and the results of checks; `whole` runs scans on all columns at once, and sums as they are."""
+        """The outputs and failures of the program as XLA runs it, with the gathering transpose if it is a stencil.
+
+        `for_kernels`: for kernels, without the lowering's own blocks, parts of sums and repeated reads.
+        """
         if not self.is_stencil or "gathered_cotangents" in self.options.without or op_by_op():
-            lowered = self._lowered(arrays, prepared, whole)
+            lowered = self._lowered(arrays, prepared, for_kernels)
             return lowered.outputs, lowered.failures
         flat, structure = jax.tree_util.tree_flatten(arrays)
 
         def function(*flat: Any) -> list[Any]:
+            """The leaves of the outputs, of those of the arrays."""
             outputs = self._lowered(jax.tree_util.tree_unflatten(structure, flat), prepared).outputs
             return [leaf for p in self.fencil.results for leaf in outputs[p.name]]
 
         # JAX keeps the function for as long as what it traced, so it gets one that does not keep the executable
         return self.named(gathering(jaxpr_as_fun(jax.make_jaxpr(function)(*flat)))(*flat)), []
 
-    def _lowered(self, arrays: Any, prepared: dict[str, Prepared], whole: bool = False) -> Lowered:
-        """The result of one trace of the program."""
-        without = self.options.without | ({"blocks", "sums_as_loops", "reads_per_loop"} if whole else set())
+    def _lowered(self, arrays: Any, prepared: dict[str, Prepared], for_kernels: bool = False) -> Lowered:
+        """Lower the program once, and note its checks, rules and choices."""
+        without = self.options.without | ({"blocks", "sums_as_loops", "reads_per_loop"} if for_kernels else set())
         lowered = lower(
             self.fencil, arrays, prepared, self.known, self.options.numerics, self.options.raising, self.ordered,
             self.options.platform, without,
@@ -360,9 +373,9 @@ class Executable:
         return lowered
 
     def run_flat(self, flat: Sequence[Any], prepared: dict[str, Prepared]) -> tuple[tuple[Any, ...], list[Any]]:
-        """The same of the leaves of the arrays, and giving leaves: trees cost a call more.
+        """As `run`, from leaves to leaves: pytrees cost a call more.
 
-        Raises `Unlike` for arrays of other shapes or element types: calls that repeat one leave the look to JAX.
+        Raises `Unlike` for arrays of other shapes or element types: a repeated call leaves that look to JAX.
         """
         arrays = jax.tree_util.tree_unflatten(self.structure, flat)
         self._refuse_unlike(arrays)
@@ -370,6 +383,7 @@ class Executable:
         return tuple([leaf for p in self.fencil.results for leaf in outputs[p.name]]), failures
 
     def _refuse_unlike(self, arrays: Mapping[str, Sequence[Any]]) -> None:
+        """Raise `Unlike` for arrays of other shapes or types than the program's parameters."""
         for name, shapes in inputs(self.fencil, set(arrays) - set(self.facts.tables)).items():
             if any(a.shape != s.shape or a.dtype != s.dtype for a, s in zip(arrays[name], shapes, strict=True)):
                 raise Unlike
@@ -380,7 +394,9 @@ class Executable:
         return {name: tuple(islice(leaves, count)) for name, count in self.members}
 
     def among(self, arrays: Sequence[Any]) -> Executable:
-        """The executable for where the arrays are: itself, or without an order of what is printed."""
+        """The executable for the devices of these arrays: itself, or one whose prints are unordered if there are
+        several devices.
+        """
         if not self.prints or on_one_device(arrays):
             return self
         if self._unordered is None:
@@ -390,26 +406,29 @@ class Executable:
         return self._unordered
 
     def run_into(self, spare: Any, arrays: Any, prepared: dict[str, Prepared]) -> Any:
-        """The same; the buffers of `spare`, which may be read too, are used up, and XLA puts the outputs there."""
+        """As `run`; the buffers `spare`, which may be inputs too, are donated, and XLA writes the outputs into them."""
         self._refuse_unlike({**arrays, **spare})
         read = {name: spare[name] for name in self.reads if name not in arrays}
         return self.run({**arrays, **read}, prepared)
 
     def blank(self) -> dict[str, tuple[Any, ...]]:
-        """Buffers for the outputs; `jax.numpy.zeros` would compile a program per shape, which JAX keeps for good."""
+        """Buffers of zeros for the outputs; `jax.numpy.zeros` would compile a program per shape, which JAX keeps for
+        good.
+        """
         return {
             p.name: tuple(jax.device_put(np.zeros(p.type.dims.shape, DTYPES[s])) for s in p.type.leaves)
             for p in self.fencil.results
         }
 
 
-def _of(executable: Executable, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method as a function that does not keep its executable: what left a cache is gone at once, with its code."""
-    known = weakref.ref(executable)
+def _method_of(executable: Executable, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method as a function with a weak reference to its executable, so that JAX's caches do not keep that alive."""
+    reference = weakref.ref(executable)
 
     @wraps(method)
     def run(*arrays: Any) -> Any:
-        owner = known()
+        """The method's result."""
+        owner = reference()
         assert owner is not None  # whoever calls holds it
         return method(owner, *arrays)
 
@@ -417,14 +436,14 @@ def _of(executable: Executable, method: Callable[..., Any]) -> Callable[..., Any
 
 
 def on_one_device(arrays: Sequence[Any]) -> bool:
-    """True if a program of these arrays is sure to run on one device; of a trace nobody knows where there are more."""
+    """True if a program of these arrays certainly runs on one device; False within a trace if there are several."""
     if jax.device_count() == 1:
         return True
     return not inside_trace(list(arrays)) and all(len(a.devices()) == 1 for a in arrays if isinstance(a, jax.Array))
 
 
 def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStruct, ...]]:
-    """The shapes and types of the arrays of some parameters."""
+    """The shapes and types of the arrays of the parameters `names`."""
     return {
         p.name: tuple(jax.ShapeDtypeStruct(p.type.dims.shape, DTYPES[s]) for s in p.type.leaves)
         for p in fencil.params
@@ -433,7 +452,10 @@ def inputs(fencil: Fencil, names: set[str]) -> dict[str, tuple[jax.ShapeDtypeStr
 
 
 def _is_stencil(fencil: Fencil, functions: frozenset[str] = frozenset(), tables: frozenset[str] = frozenset()) -> bool:
-    """True if a program reads at offsets, and has no checks, tables or functions but those of some builtins."""
+    """True if a program reads at offsets, or through the builtins `tables`, and has no checks or effects.
+
+    Of builtins that take functions only `functions` are allowed, and of indirect ones only `tables`.
+    """
     calls = [n for n in postorder(*values(fencil.closures)) if isinstance(n, Call)]
     rows = [TABLE[n.op] for n in calls]
     return any(n.op == "cartesian_shift" or n.op in tables for n in calls) and not any(
@@ -446,7 +468,9 @@ def _is_stencil(fencil: Fencil, functions: frozenset[str] = frozenset(), tables:
 
 
 def on_device(arrays: Any) -> Any:
-    """Constants as concrete arrays of the device, so that no call copies them; also within somebody's trace."""
+    """A pytree of NumPy arrays as concrete arrays of the device, also within a trace; copies, so that no call copies
+    them again.
+    """
     # `jax.numpy.asarray` compiles a program per shape, and `device_put` may share memory with what it is given
     put = lambda a: jax.device_put(np.array(a)) if isinstance(a, np.ndarray) else jax.numpy.asarray(a)
     with jax.ensure_compile_time_eval(), jax.enable_x64(True):

@@ -24,12 +24,18 @@ class Loaded:
     """
 
     def __init__(self, exported: jax.export.Exported) -> None:
+        """The function of an artefact; its parameters are the keys of the dict that it takes."""
         self.exported: jax.export.Exported = exported
         (shapes,), _ = jax.tree_util.tree_unflatten(exported.in_tree, exported.in_avals)
         self.parameters: dict[str, tuple[Any, ...]] = shapes
         """The shapes and element types of the arrays of each parameter."""
 
     def __call__(self, **arrays: Any) -> dict[str, Any]:
+        """The outputs for arrays by the names of parameters.
+
+        Raises N01 for an unknown name, A11 for a missing array, A03 for another shape or type than exported, R05 if a
+        check fails.
+        """
         for name in arrays.keys() - self.parameters.keys():
             raise refuse("N01", f"the program has no parameter '{name}'.", did_you_mean(name, list(self.parameters)))
         arguments: dict[str, tuple[Any, ...]] = {}
@@ -51,17 +57,21 @@ class Loaded:
         return {name: leaves if len(leaves) > 1 else leaves[0] for name, leaves in outputs.items()}
 
     def _called(self, arguments: dict[str, tuple[Any, ...]]) -> Any:
+        """The results of the exported program; raises A03 if JAX finds that sizes do not agree or exceed their
+        bounds.
+        """
         with jax.enable_x64(True):
             try:
                 return self.exported.call(arguments)
-            except ValueError as wrong:
+            except ValueError as problem:
                 if all(isinstance(n, int) for some in self.parameters.values() for s in some for n in s.shape):
                     raise
                 shapes = ", ".join(f"{n} {list(np.shape(a))}" for n, leaves in arguments.items() for a in leaves)
                 hint = "sizes that were exported are the same in all arrays, and have bounds."
-                raise refuse("A03", f"the program was exported for no such arrays: {shapes}.", hint) from wrong
+                raise refuse("A03", f"the program was exported for no such arrays: {shapes}.", hint) from problem
 
     def __repr__(self) -> str:
+        """The parameters with element types and shapes."""
         names = ", ".join(
             f"{n}: {', '.join(f'{s.dtype}{list(s.shape)}' for s in shapes)}" for n, shapes in self.parameters.items()
         )
@@ -69,7 +79,7 @@ class Loaded:
 
 
 def _fits(shape: tuple[int, ...], exported: tuple[Any, ...]) -> bool:
-    """True if a shape is one that was exported; a name may be any extent."""
+    """True if a shape agrees with an exported one, in which names may be any extent."""
     pairs = zip(shape, exported, strict=False)
     return len(shape) == len(exported) and all(not isinstance(named, int) or n == named for n, named in pairs)
 
@@ -94,8 +104,8 @@ def load(artefact: bytes | bytearray | str | os.PathLike[str]) -> Loaded:
     data = artefact if isinstance(artefact, (bytes, bytearray)) else Path(artefact).read_bytes()
     try:
         exported = jax.export.deserialize(bytearray(data))
-    except (ValueError, IndexError, TypeError, AssertionError, struct.error) as wrong:
-        raise refuse("A34", "these bytes are no exported program.", "write c.export().serialize().") from wrong
+    except (ValueError, IndexError, TypeError, AssertionError, struct.error) as problem:
+        raise refuse("A34", "these bytes are no exported program.", "write c.export().serialize().") from problem
     return Loaded(exported)
 
 
@@ -106,7 +116,7 @@ _SWITCHES: Any = jax.config
 
 
 def keep_compilations(folder: str | os.PathLike[str] | None) -> Path | None:
-    """Keep what XLA compiles in a folder, None for none; returns the folder of before."""
+    """Set the folder in which JAX keeps what XLA compiles (None: none); returns the previous folder. Raises A30."""
     before = kept_in()
     if folder is not None:
         try:

@@ -164,7 +164,7 @@ THRESHOLDS: tuple[Threshold, ...] = (
 
 
 def names() -> frozenset[str]:
-    """The names that `without=` may have: passes, rules and choices of the lowering."""
+    """The names that `without=` accepts: passes, rules and choices of the lowering."""
     return frozenset(PASSES) | NAMES | frozenset(CHOICES)
 
 
@@ -177,7 +177,7 @@ GRADIENT = "gradient"
 
 
 def switched_off(options: Options, off: Iterable[str]) -> Options:
-    """The options without some passes, rules and choices; raises A39 for a name that is none."""
+    """The options without some passes, rules and choices, by name; raises A39 for an unknown name."""
     off = frozenset(off)
     for name in sorted(off - names()):
         hint = did_you_mean(name, sorted(names())) or "c.plan() names those that there are."
@@ -199,10 +199,11 @@ def ways_of(
     call: Callable[[Options, Mapping[str, Any]], Callable[..., Any]], options: Options, names: Iterable[str],
     arguments: Mapping[str, Any],
 ) -> dict[str, Callable[[], Any]]:  # fmt: skip
-    """A call as it is and without each choice of a name; gradients as well, where there are choices of those.
+    """Functions to time for a plan: the call itself (""), the call without each of `names`, and gradients where
+    these change.
 
-    `call(options, fixed)` is the program as a function of some arguments, by name, the others fixed. What is
-    differentiated are the floats among the arrays; without any, choices of gradients are not measured.
+    `call(options, fixed)` is the program as a function of the arguments that are not fixed. Gradients are those of the
+    sum of all results by all floating arrays; without any, choices of gradients are left out.
     """
     options = replace(options, donate=())
     ways: dict[str, Callable[[], Any]] = {"": call(options, arguments)}
@@ -210,27 +211,30 @@ def ways_of(
     fixed = {n: a for n, a in arguments.items() if n not in floats}
 
     def gradient(options: Options) -> Callable[[], Any]:
+        """A function that computes the gradient under some options."""
         function = call(options, fixed)
 
         def total(floats: Mapping[str, Any]) -> jax.Array:
+            """The sum of all floating results."""
             leaves = jax.tree_util.tree_leaves(function(**floats))
             return sum((jax.numpy.sum(x) for x in leaves if x.dtype.kind in "fV"), jax.numpy.zeros(()))
 
         derived = jax.jit(jax.grad(total))
 
         def run() -> Any:
+            """The gradient for the given arrays."""
             with jax.enable_x64(True):
                 return derived(floats)
 
         return run
 
     for name in names:
-        off = switched_off(options, [name])
+        reduced_options = switched_off(options, [name])
         if not changes_gradients(name):
-            ways[name] = call(off, arguments)
+            ways[name] = call(reduced_options, arguments)
         elif floats:
             ways.setdefault(GRADIENT, gradient(options))
-            ways[name] = gradient(off)
+            ways[name] = gradient(reduced_options)
     return ways
 
 
@@ -240,46 +244,48 @@ def planned(
     run: Callable[[Options], Stages[Fencil]],
     measured: Mapping[str, Sequence[float]] | None = None,
 ) -> Plan:
-    """The plan of an executable that was traced, whose passes did `stages`; `run` gives those with other options.
+    """The plan of a traced executable, whose passes made `stages`; `run(options)` gives those under other options.
 
-    `measured` has the seconds of each round by what was switched off: "" for nothing, GRADIENT in gradients.
+    `measured`: the seconds of each round by the name switched off, "" for none, GRADIENT for the gradient with all.
     """
     options, fencil, source = executable.options, executable.fencil, stages.source
     decisions = [d for stage in stages for d in stage.decided()]
-    decisions += _lowered(executable)
+    decisions += _lowering_decisions(executable)
     prediction = predicted(fencil, options.without)
     comparisons: dict[str, Comparison] = {}
     measured = measured or {}
     base = measured.get("")
     for name in dict.fromkeys(d.name for d in decisions if d.taken):
-        off = switched_off(options, [name])
-        without = predicted(run(off).result, off.without | {name}).total
-        took, gradient = measured.get(name), changes_gradients(name)
-        beside = measured.get(GRADIENT) if gradient else base
+        reduced_options = switched_off(options, [name])
+        without = predicted(run(reduced_options).result, reduced_options.without | {name}).total
+        seconds, gradient = measured.get(name), changes_gradients(name)
+        reference_seconds = measured.get(GRADIENT) if gradient else base
         comparisons[name] = Comparison(
             without if without != prediction.total else None,
-            median(took) if took else None,
-            median(b / a for a, b in zip(beside, took, strict=True)) if beside and took else None,
+            median(seconds) if seconds else None,
+            median(b / a for a, b in zip(reference_seconds, seconds, strict=True))
+            if reference_seconds and seconds
+            else None,
             gradient,
         )
-    kept = {s.name.partition("(")[0] for s in stages}
-    native = executable.parts is not None and options.platform == "cpu"
+    changed_passes = {s.name.partition("(")[0] for s in stages}
+    has_native_kernels = executable.parts is not None and options.platform == "cpu"
     return Plan(
         source.name, options.platform, tuple(decisions), prediction,
         Memory(
             sum(bytes_of(p.type) for p in source.inputs), sum(bytes_of(p.type) for p in source.results),
             # what kernels on CPUs hand on is in caches
-            prediction.temporaries if not native else
+            prediction.temporaries if not has_native_kernels else
             sum(d.bytes for d in decisions if d.name == "native_kernels"),
         ),
         comparisons, median(base) if base else None,
-        tuple(p.name() for p in options.passes if p.name() not in kept),
+        tuple(p.name() for p in options.passes if p.name() not in changed_passes),
         tuple(t for p in options.passes for t in p.thresholds()) + THRESHOLDS,
     )  # fmt: skip
 
 
-def _lowered(executable: Executable) -> list[Decision]:
-    """The lowering's choices while the program was traced, tables and options of XLA included."""
+def _lowering_decisions(executable: Executable) -> list[Decision]:
+    """The choices of the lowering while the program was traced: rules, thresholds, tables, options of XLA, kernels."""
     fencil = executable.fencil
     places, says = Places(fencil), {rule.name: rule.says for rule in RULES}
     rows = [
@@ -287,48 +293,49 @@ def _lowered(executable: Executable) -> list[Decision]:
         for name, node in executable.fired
     ]
     for c in executable.chosen:
-        rows.append(replace(_row(c.name, c.taken, c.value, places.of(c.node), c.bytes), span=c.node.span))
+        rows.append(replace(_decision(c.name, c.taken, c.value, places.of(c.node), c.bytes), span=c.node.span))
     for name, table in executable.differentiable.items():
         size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
-        rows.append(_row("inverse_tables", bool(table.readers), padding_of(table), f"table {name}", size))
+        rows.append(_decision("inverse_tables", bool(table.readers), padding_of(table), f"table {name}", size))
     if executable.is_stencil:
-        taken = "gathered_cotangents" not in executable.options.without
-        rows.append(_row("gathered_cotangents", taken, 0, "whole program"))
+        is_taken = "gathered_cotangents" not in executable.options.without
+        rows.append(_decision("gathered_cotangents", is_taken, 0, "whole program"))
     if executable.sums_as_loops and executable.options.platform == "cpu":
-        rows.append(_row("sums_as_loops", "sums_as_loops" not in executable.options.without, 0, "whole program"))
-    return list(dict.fromkeys([*rows, *_regions(executable)]))
+        rows.append(_decision("sums_as_loops", "sums_as_loops" not in executable.options.without, 0, "whole program"))
+    return list(dict.fromkeys([*rows, *_kernel_decisions(executable)]))
 
 
-def _regions(executable: Executable) -> list[Decision]:
-    """Regions that become kernels, and, on GPUs, equations that stay with XLA."""
+def _kernel_decisions(executable: Executable) -> list[Decision]:
+    """The regions that are kernels and, on GPUs, those left to XLA; one row if there are no kernels but could be."""
     options, native = executable.options, executable.options.platform == "cpu"
     if executable.parts is None:
-        has = "scan" in executable.operations if native else options.platform == "gpu"
-        untaken = has and (options.numerics == "exact" or native)
-        return [_row("native_kernels" if native else "kernels", False, 0, "whole program")] if untaken else []
+        may_have_kernels = "scan" in executable.operations if native else options.platform == "gpu"
+        is_declined = may_have_kernels and (options.numerics == "exact" or native)
+        return [_decision("native_kernels" if native else "kernels", False, 0, "whole program")] if is_declined else []
     regions = [t for t in reports_of(executable.parts, executable.leaves) if t.taken or not native]
     name = "native_kernels" if native else "kernels"
     return [Decision(name, t.what, t.where, t.taken, t.why, bytes=t.bytes) for t in regions]
 
 
-def _row(name: str, taken: bool, value: float, where: str, size: int = 0) -> Decision:
-    about = CHOICES[name]
-    what = (about.taken if taken else about.otherwise).format(value)
-    why = about.reason if taken else about.instead
-    return Decision(name, what, where, taken, why, value, about.threshold, size if taken else 0)
+def _decision(name: str, is_taken: bool, value: float, where: str, size: int = 0) -> Decision:
+    """The row of a choice, taken or not, with the value compared with its threshold and the bytes that it stores."""
+    choice = CHOICES[name]
+    what = (choice.taken if is_taken else choice.otherwise).format(value)
+    why = choice.reason if is_taken else choice.instead
+    return Decision(name, what, where, is_taken, why, value, choice.threshold, size if is_taken else 0)
 
 
 def interleaved(ways: Mapping[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """The seconds that each way takes, round by round, in turns of changing order; each is called twice before."""
+    """The seconds of each function in each round; rounds shuffle their order, and each is called twice before."""
     for way in ways.values():
         for _ in range(2):
             jax.block_until_ready(way())
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     orders, order = random.Random(0), list(ways)
     for _ in range(rounds):
         orders.shuffle(order)
         for name in order:
             begin = time.perf_counter()
             jax.block_until_ready(ways[name]())
-            taken[name].append(time.perf_counter() - begin)
-    return taken
+            seconds[name].append(time.perf_counter() - begin)
+    return seconds

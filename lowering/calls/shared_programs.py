@@ -38,15 +38,18 @@ PROGRAMS: RecentCache[Any, Program] = RecentCache("compiled steps, losses and fu
 
 
 def shared(function: Callable[..., Any], *arguments: Any, donate: bool = False) -> Program:
-    """A function of pytrees of arrays, compiled for those of these kinds, with the options that its programs ask for.
+    """The function of pytrees of arrays, compiled for arguments like these; equal StableHLO is compiled once
+    (`PROGRAMS`).
 
-    With `donate` the memory of the first argument may be used up. Arrays on several devices have a program of their
-    own, since the text does not say where they are, and so have functions that call back into Python.
+    Compiled with the options that the programs in it ask for. `donate`: the memory of the first argument may be used
+    up. Large captured arrays become arguments of the program. Functions of arrays on several devices or processes,
+    whose text does not say where they are, and functions with callbacks are compiled by themselves.
     """
     if op_by_op():
         return function
 
     def program(*arguments: Any) -> Any:
+        """The results of the function."""
         return function(*arguments)
 
     donated = (0,) if donate else ()
@@ -56,29 +59,30 @@ def shared(function: Callable[..., Any], *arguments: Any, donate: bool = False) 
     leaves = jax.tree_util.tree_leaves(arguments)
     if jax.process_count() > 1 or any(isinstance(x, jax.Array) and x.devices() != {jax.devices()[0]} for x in leaves):
         return jax.jit(program, donate_argnums=donated, compiler_options=options)
-    closed, outside = traced.jaxpr, list[Any]()
+    closed, captured = traced.jaxpr, list[Any]()
     results = jax.tree_util.tree_structure(traced.out_info)
-    places = [k for k, x in enumerate(closed.consts) if np.size(x) >= LARGE]
-    if places:
-        outside = [jnp.asarray(closed.consts[k]) for k in places]
+    large_places = [k for k, x in enumerate(closed.consts) if np.size(x) >= LARGE]
+    if large_places:
+        captured = [jnp.asarray(closed.consts[k]) for k in large_places]
 
         def with_outside(*operands: Any) -> Any:
+            """The results, with the large captured arrays as last operand."""
             constants = list(closed.consts)
-            for k, x in zip(places, operands[-1], strict=True):
+            for k, x in zip(large_places, operands[-1], strict=True):
                 constants[k] = x
             flat = jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, constants))(*jax.tree_util.tree_leaves(operands[:-1]))
             return results.unflatten(flat)
 
-        traced = jax.jit(with_outside, donate_argnums=donated, keep_unused=True).trace(*arguments, outside)
+        traced = jax.jit(with_outside, donate_argnums=donated, keep_unused=True).trace(*arguments, captured)
     lowered = traced.lower()
     text = lowered.as_text()
     if "mhlo.num_partitions = 1 :" not in text:
         # a program in it is on several devices, and arrays go there with the call
         return jax.jit(program, donate_argnums=donated, compiler_options=options)
-    weak = [x.weak_type for x in traced.jaxpr.out_avals]
-    digest = hashlib.blake2b(repr((weak, options, donate)).encode())
+    weak_types = [x.weak_type for x in traced.jaxpr.out_avals]
+    digest = hashlib.blake2b(repr((weak_types, options, donate)).encode())
     digest.update(text.encode())
     # callbacks are told apart by a number alone
     key: Any = object() if "callback" in text else (digest.digest(), lowered.in_tree, results)
     compiled = PROGRAMS.of(key, lambda: lowered.compile(compiler_options=options))
-    return (lambda *operands: compiled(*operands, outside)) if places else compiled
+    return (lambda *operands: compiled(*operands, captured)) if large_places else compiled

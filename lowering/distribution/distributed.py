@@ -61,7 +61,7 @@ from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
 
 def _arithmetic(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator of two arrays, and the other way round."""
+    """An operator as a method of `DealtArray`, and its reflected method."""
 
     def method(self: DealtArray, other: Any) -> Any:
         return self.combined(function, other)
@@ -98,7 +98,7 @@ class DealtArray:
             return self.step.zero_in_padding(self.data, self.dims)
 
     def lies_as(self, other: Any) -> bool:
-        """True if an array lies on the devices as this one does."""
+        """True if an array is distributed on the devices as this one is."""
         return (
             isinstance(other, DealtArray)
             and self.dims.items == other.dims.items
@@ -106,7 +106,9 @@ class DealtArray:
         )
 
     def combined(self, function: Callable[..., Any], other: Any) -> Any:
-        """A function of two arrays point by point: on the devices where both lie there alike, or one is a number."""
+        """A function of two arrays point by point: on the devices if both are distributed alike or one is a number,
+        else whole.
+        """
         with jax.enable_x64(True):
             if self.lies_as(other):
                 return replace(self, data=function(self.data, other.data))
@@ -160,6 +162,7 @@ class Dealt:
     """
 
     def __init__(self, step: Step, ready: PreparedCall) -> None:
+        """The arrays of a prepared call, distributed as `step` reads them."""
         self.step, self._arguments = step, {p.name: ready.arrays[p.name] for p in step.reads}
         with jax.enable_x64(True):
             self.fields: dict[str, tuple[Any, ...]] = step.placed(ready.arrays)
@@ -168,23 +171,27 @@ class Dealt:
         return self._handed_out(self._param(name), self.fields[name])
 
     def __call__(self, /, **arrays: Any) -> dict[str, Any]:
-        """Results by name, on their devices; arrays that are not named are those that were dealt out."""
+        """Results by name, as `DealtArray`; parameters that are not named keep the arrays that were distributed
+        first.
+        """
         step = self.step
-        now = {name: self._leaves(self._param(name), value) for name, value in arrays.items()}
-        if inside_trace([a.data for some in now.values() for a in some]):
+        new_fields = {name: self._leaves(self._param(name), value) for name, value in arrays.items()}
+        if inside_trace([a.data for some in new_fields.values() for a in some]):
             refuse_narrow(step, step.program.name)
             # what other processes have a part of is no constant of a trace
             fields = step.padded_arrays(self._arguments) if step.shared else self.fields
-            outputs, failures = step.run_inside({**fields, **_without_padding(now)})
+            outputs, failures = step.run_inside({**fields, **_without_padding(new_fields)})
             outputs = checked(outputs, failures, step.checks)
         else:
             with jax.enable_x64(True):
-                outputs, failures = step.run({**self.fields, **_without_padding(now)})
+                outputs, failures = step.run({**self.fields, **_without_padding(new_fields)})
                 raise_failures(failures, step.checks)
         return {p.name: self._handed_out(p, outputs[p.name]) for p in step.program.results}
 
     def whole(self, /, **arrays: Any) -> dict[str, Any]:
-        """Arrays that lie on the devices, by the parameters that they are like, in the order of the caller."""
+        """Arrays in the order of the caller, of `DealtArray`s given by the name of a parameter or result of their
+        kind.
+        """
         gathered: dict[str, Any] = {}
         with jax.enable_x64(True):
             for name, value in arrays.items():
@@ -194,22 +201,26 @@ class Dealt:
         return gathered
 
     def _handed_out(self, param: Var, leaves: Iterable[Any]) -> Any:
+        """The arrays of a parameter or result as `DealtArray`s, with zeros in their padding."""
         dealt = (DealtArray(a, self.step, param.type.dims) for a in leaves)
         return nested(param.type.element, [replace(a, data=a.without_padding()) for a in dealt])
 
     def _param(self, name: str) -> Var:
-        known = {p.name: p for p in self.step.reads}
-        if name not in known:
-            raise refuse("A08", f"'{self.step.program.name}' reads no '{name}'.", did_you_mean(name, known))
-        return known[name]
+        """The parameter of that name; raises A08 for one that the step does not read."""
+        params = {p.name: p for p in self.step.reads}
+        if name not in params:
+            raise refuse("A08", f"'{self.step.program.name}' reads no '{name}'.", did_you_mean(name, params))
+        return params[name]
 
     def _like(self, name: str) -> Var:
-        known = {p.name: p for p in (*self.step.reads, *self.step.program.results)}
-        if name not in known:
-            raise refuse("A08", f"'{self.step.program.name}' has no '{name}'.", did_you_mean(name, known))
-        return known[name]
+        """The parameter or result of that name; raises A08 for an unknown one."""
+        params = {p.name: p for p in (*self.step.reads, *self.step.program.results)}
+        if name not in params:
+            raise refuse("A08", f"'{self.step.program.name}' has no '{name}'.", did_you_mean(name, params))
+        return params[name]
 
     def _leaves(self, param: Var, value: Any) -> tuple[DealtArray, ...]:
+        """The `DealtArray`s of a value for a parameter; raises D16 for arrays that are distributed otherwise."""
         leaves = jax.tree_util.tree_leaves(value, is_leaf=lambda x: isinstance(x, DealtArray))
         for leaf in leaves:
             if not DealtArray(None, self.step, param.type.dims).lies_as(leaf):
@@ -256,7 +267,11 @@ CALLS: ContextVar[list[DistributedCall] | None] = ContextVar("calls of distribut
 
 @contextmanager
 def calls_of(calls: list[DistributedCall] | None) -> Iterator[None]:
-    """The calls that are made in here go to a list, and are not looked at for what their checks find."""
+    """Within the context, calls of distributed programs are appended to the list, without raising the failures of
+    checks.
+
+    With None they are not recorded.
+    """
     token = CALLS.set(calls)
     try:
         yield
@@ -269,7 +284,9 @@ ALONE: ContextVar[bool] = ContextVar("distributed programs run as on one device"
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Distributed programs are traced as their programs on one device: what identifies a run has no mesh in it."""
+    """Within the context distributed programs are traced as programs for one device, so that digests do not depend
+    on the mesh.
+    """
     token = ALONE.set(True)
     try:
         yield
@@ -278,13 +295,13 @@ def alone() -> Iterator[None]:
 
 
 def placement_of(calls: Sequence[DistributedCall]) -> Placement | None:
-    """The axes along which the dims of arrays with names lie for some calls; None where there are none."""
+    """The mesh axes along which calls distribute dims, for arrays with named dims; None without calls."""
     axes = {d: a for c in calls for d, a in c.owner.axes.items() if c.owner.mesh == calls[0].owner.mesh}
     return Placement(calls[0].owner.mesh, axes) if calls else None
 
 
 def several_steps_at_once(calls: Sequence[DistributedCall]) -> int:
-    """The number of steps to be taken together; 0 where no distributed program has a part in one."""
+    """The number of steps for each exchange that the programs ask for (`halo_steps`); 0 without calls."""
     return max((c.owner.halo_steps for c in calls), default=0)
 
 
@@ -297,9 +314,10 @@ class Rounds:
     """Where the loop carries blocks as they lie on the devices, and not the state."""
 
     def run(self, state: Any, repeated: Callable[[Callable[[Any], Any], Any, Any], Any], in_pairs: bool = False) -> Any:
-        """The state after all steps; `repeated` applies a function a number of times, two of them `in_pairs` at once.
+        """The state after all steps; `repeated(function, state, count)` applies a function a number of times.
 
-        After a round of one step XLA copies the blocks to where the next one reads them.
+        `in_pairs`: two applications are one round, since after a round of one XLA copies the blocks to where the next
+        one reads them.
         """
         if self.layout is None:
             for function, count in self.each:
@@ -325,12 +343,12 @@ class Layout:
     dims: Mapping[int, Dims]
 
     def dealt(self, state: Any) -> list[Any]:
-        """The leaves of a state as blocks."""
+        """The leaves of a state, with those of `dims` as blocks."""
         leaves = jax.tree_util.tree_leaves(state)
         return [self.step.dealt_out(x, self.dims[k]) if k in self.dims else x for k, x in enumerate(leaves)]
 
     def whole(self, blocks: Sequence[Any], state: Any) -> Any:
-        """A state of blocks, in the order of the caller."""
+        """The state of such leaves, in the order of the caller."""
         leaves = [self.step.cropped(x, self.dims[k]) if k in self.dims else x for k, x in enumerate(blocks)]
         return jax.tree_util.tree_structure(state).unflatten(leaves)
 
@@ -340,27 +358,29 @@ class Layout:
 
 
 def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> Rounds:
-    """The schedule of n steps: several at once, and those that are left; `several` is the number that a step asks for.
+    """The schedule of n steps: groups of `several` steps for each exchange, then the remaining ones.
 
-    What is sent of fields that no step writes is sent here, before the loops. Raises D09 where several steps are not
-    one call of a distributed program each.
+    `several`: 0 for a step without distributed programs. The step is traced: only if it is a single call whose results
+    are the next state, blocks stay on the devices between steps. Fields that no step writes are exchanged here, before
+    the loops. Raises D09 if several steps are asked for and the step is not such a call.
     """
     if not several:
         return Rounds(((step, n),))
     calls: list[DistributedCall] = []
-    before: list[Any] = []
-    after: list[Any] = []
+    state_before: list[Any] = []
+    state_after: list[Any] = []
 
     def traced(state: Any) -> Any:
-        before[:] = jax.tree_util.tree_leaves(state)
-        after[:] = jax.tree_util.tree_leaves(step(state))
+        """The arguments of all calls; fills the lists of arrays of the state before and after the step."""
+        state_before[:] = jax.tree_util.tree_leaves(state)
+        state_after[:] = jax.tree_util.tree_leaves(step(state))
         return [call.arguments for call in calls]
 
     with calls_of(calls):
         closed = jax.make_jaxpr(traced)(state)
     alone = len(calls) == len(closed.jaxpr.eqns) == 1
-    call = _of_single_results(_with_constants(calls[0], closed)) if alone else None
-    feedback = None if call is None else _feedback(call, before, after)
+    call = _with_single_results(_with_constants(calls[0], closed)) if alone else None
+    feedback = None if call is None else _feedback(call, state_before, state_after)
     chain = None if call is None or feedback is None or several == 1 else chained(call.program, feedback, several)
     if several > 1 and chain is None:
         name = f"'{calls[0].owner.program.name}'" if calls else "a distributed program"
@@ -370,17 +390,19 @@ def rounds(step: Callable[[Any], Any], several: int, state: Any, n: Any) -> Roun
         return Rounds(((step, n),))
     slots = state_variables(call.program, feedback)
     layout = None if slots is None else Layout(call.step, {k: v.type.dims for k, v in slots.items()})
-    together = None if chain is None else call.owner.step(chain.program, call.tables, call.bound)
-    if layout is not None and together is not None and not layout.is_of(together):
+    chained_step = None if chain is None else call.owner.step(chain.program, call.tables, call.bound)
+    if layout is not None and chained_step is not None and not layout.is_of(chained_step):
         layout = None
-    single = _advancing(call.step, call, feedback, feedback, layout)
-    if chain is None or together is None:
+    single = _step_on_carry(call.step, call, feedback, feedback, layout)
+    if chain is None or chained_step is None:
         return Rounds(((single, n),), layout)
-    return Rounds(((_advancing(together, call, feedback, chain, layout), n // several), (single, n % several)), layout)
+    return Rounds(
+        ((_step_on_carry(chained_step, call, feedback, chain, layout), n // several), (single, n % several)), layout
+    )
 
 
 def _with_constants(call: DistributedCall, closed: ClosedJaxpr) -> DistributedCall:
-    """A call with the arrays themselves, where the trace of the step, which gave its arguments, has constants."""
+    """The call with concrete arguments where the traced step has constants."""
     constants: dict[Any, Any] = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
     leaves, structure = jax.tree_util.tree_flatten(call.arguments)
     arguments = [
@@ -390,8 +412,8 @@ def _with_constants(call: DistributedCall, closed: ClosedJaxpr) -> DistributedCa
     return replace(call, arguments=jax.tree_util.tree_unflatten(structure, arguments))
 
 
-def _of_single_results(call: DistributedCall) -> DistributedCall:
-    """A call whose results are one array each, as those of the state are."""
+def _with_single_results(call: DistributedCall) -> DistributedCall:
+    """The call with results of one array each; tuples become several results, as the state has them."""
     if all(len(leaves) == 1 for leaves in call.results.values()):
         return call
     program, names = single_results(call.program)
@@ -401,24 +423,33 @@ def _of_single_results(call: DistributedCall) -> DistributedCall:
     return replace(call, program=program, step=step, arguments=arguments, results=results)
 
 
-def _feedback(call: DistributedCall, before: Sequence[Any], after: Sequence[Any]) -> Feedback | None:
-    """The arrays of the state that a call reads, and gives; None where one is something else."""
-    place = {id(a): k for k, a in enumerate(before)}
+def _feedback(call: DistributedCall, state_before: Sequence[Any], state_after: Sequence[Any]) -> Feedback | None:
+    """The places in the state that a call's parameters read and that its results are written to.
+
+    `state_before`, `state_after`: the arrays of the state. None if the next state has arrays from elsewhere, or a tuple
+    is read of the state.
+    """
+    place_before = {id(a): k for k, a in enumerate(state_before)}
     results = {id(x): name for name, (x,) in call.results.items()}
-    following = [results.get(id(a), place.get(id(a))) for a in after]
-    if any(f is None for f in following) or len(after) != len(before):
+    sources_after = [results.get(id(a), place_before.get(id(a))) for a in state_after]
+    if any(f is None for f in sources_after) or len(state_after) != len(state_before):
         return None
     # parameters that are tuples are several arrays, and are not chained
-    if any(id(a) in place for leaves in call.arguments.values() if len(leaves) > 1 for a in leaves):
+    if any(id(a) in place_before for leaves in call.arguments.values() if len(leaves) > 1 for a in leaves):
         return None
-    reads = {name: place[id(leaves[0])] for name, leaves in call.arguments.items() if id(leaves[0]) in place}
-    return Feedback(reads, tuple(f for f in following if f is not None))
+    reads = {
+        name: place_before[id(leaves[0])] for name, leaves in call.arguments.items() if id(leaves[0]) in place_before
+    }
+    return Feedback(reads, tuple(f for f in sources_after if f is not None))
 
 
-def _advancing(
+def _step_on_carry(
     step: Step, call: DistributedCall, feedback: Feedback, taken: Feedback | Chained, layout: Layout | None
 ) -> Callable[[Any], Any]:
-    """The steps that are taken as a function of what a loop carries; what is sent of constants is sent now."""
+    """The steps of `step` as a function of a loop's carry, which has the state, or blocks in `layout`.
+
+    `feedback`: of one step; `taken`: of the steps taken at once. Fields that are not in the state are exchanged now.
+    """
     # where their types name axes of the mesh, JAX cannot add up their cotangents within a loop
     constant = {
         name: tuple([left_to_xla(jax.numpy.asarray(x), step.mesh) for x in leaves])
@@ -426,17 +457,22 @@ def _advancing(
         if name not in feedback.reads
     }
     # what devices send each other though no step writes it; of a mesh, what is bound they do not
-    held = step.exchange.mesh is not None or bool(step.fixed.arrays)
-    sent = set[str]() if held else {m.field for m in step.exchange.messages if m.field in constant}
-    views = step.with_halos_of({name: constant[name] for name in sent}) if sent else {}
-    unsent = {p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in sent}
-    fields = {} if layout is None else step.padded_arrays(unsent)
+    mesh_has_halos = step.exchange.mesh is not None or bool(step.fixed.arrays)
+    exchanged_constants = (
+        set[str]() if mesh_has_halos else {m.field for m in step.exchange.messages if m.field in constant}
+    )
+    views = step.with_halos_of({name: constant[name] for name in exchanged_constants}) if exchanged_constants else {}
+    other_constants = {
+        p.name: constant[p.name] for p in step.reads if p.name in constant and p.name not in exchanged_constants
+    }
+    fields = {} if layout is None else step.padded_arrays(other_constants)
 
     def advance(state: Any) -> Any:
+        """The carry after the steps."""
         leaves, structure = jax.tree_util.tree_flatten(state)
         read = {name: (leaves[k],) for name, k in taken.reads.items()}
         if layout is None:
-            outputs, failures = step.traced({**unsent, **read}, views)
+            outputs, failures = step.traced({**other_constants, **read}, views)
         else:
             outputs, failures = step.run_inside({**fields, **read}, views)
             if step.local.mesh is not None:
@@ -467,6 +503,9 @@ class Distributed:
         self, program: BoundProgram, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any],
         owners: Mapping[str, Owners] = NO_OWNERS,
     ) -> None:  # fmt: skip
+        """The bound program on a mesh; `axes`: the mesh axis of each dim, `owners`: of unstructured dims. `options`:
+        those of `compile`, and `halo_steps`.
+        """
         self.program, self.mesh, self.axes, self.options = program, mesh, dict(axes), dict(options)
         self.halo_steps: int = self.options.pop("halo_steps", 1)
         """How many steps of a time loop an exchange is for."""
@@ -477,13 +516,14 @@ class Distributed:
         """The steps of calls that need no conversion and no look at numbers, by the kinds and places of arguments."""
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
+        """The outputs of one call, as the program's on one device."""
         if datasets:
             return self._on_dataset(datasets, arguments)
         if ALONE.get():
             return compile(self.program, numerics=self.options.get("numerics", "fast"))(**arguments)
         key = _call_key(arguments)
-        if key is not None and (known := self.quick.get(key)) is not None:
-            return self._again(known, arguments)
+        if key is not None and (known_step := self.quick.get(key)) is not None:
+            return self._again(known_step, arguments)
         ready = prepare_call(self.program, arguments, concrete, by_block=not tracing())
         step = self._ready(ready)
         leaves = [a for some in ready.arrays.values() for a in some]
@@ -495,7 +535,7 @@ class Distributed:
         return results
 
     def _is_plain(self, step: Step, ready: PreparedCall, arguments: Mapping[str, Any]) -> bool:
-        """True if arrays like these are blocks as the step reads them, and its results those of the call."""
+        """True if arrays like these are blocks as the step reads them, and its results need no conversion."""
         params = [*step.reads, *step.program.results]
         return (
             not step.shared
@@ -506,14 +546,16 @@ class Distributed:
         )
 
     def _again(self, step: Step, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """A call like one that was seen before."""
+        """The outputs of a call of a known kind (`quick`)."""
         with jax.enable_x64(True):
             outputs, failures = step.run({**{p.name: (arguments[p.name],) for p in step.reads}, **step.placed_fixed})
             raise_failures(failures, step.checks)
         return {n: leaves[0] for n, leaves in outputs.items()}
 
     def step(self, program: Fencil, tables: Tables = NO_TABLES, bound: Mapping[str, Any] = NOTHING) -> Step:
-        """The step of a program of known sizes on the mesh, with these tables; some of them are bound."""
+        """The step of a program of known sizes on the mesh, with known `tables` and `bound` arrays; cached by their
+        identity.
+        """
         key = id(program), op_by_op(), tables.key(bound), tuple(map(id, bound.values()))
 
         def made() -> tuple[Any, Step]:
@@ -526,6 +568,9 @@ class Distributed:
         return self.step(ready.fencil, Tables.of(ready.fencil, ready.arrays, ready.holes), bound)
 
     def _traced(self, step: Step, ready: PreparedCall) -> Any:
+        """The outputs of a call within a trace; recorded if `calls_of` listens, else with the failures of its
+        checks.
+        """
         refuse_narrow(step, self.program.name)
         arguments = {p.name: ready.arrays[p.name] for p in step.reads}
         outputs, failures = step.traced(arguments)
@@ -536,6 +581,11 @@ class Distributed:
         return outputs
 
     def _now(self, step: Step, ready: PreparedCall) -> Any:
+        """The outputs of a call: distribute its arrays, run, raise failures, crop. Logs once which arrays had to be
+        moved.
+
+        On several processes NumPy arrays give whole NumPy arrays.
+        """
         if not self._warned and (moved := step.elsewhere(ready.arrays)):
             self._warned = True
             _LOG.debug("%s: moved to its blocks before each call: %s", self.program.name, ", ".join(moved))
@@ -554,6 +604,7 @@ class Distributed:
         return xr.Dataset(self(**with_variables(self.program.program, datasets, arguments, "d")))
 
     def _at(self, sizes: Mapping[str, int]) -> Step:
+        """The step for sizes by name."""
         bound = self.program
         if not isinstance(bound.program, Fencil):
             bound, _ = at_sizes(bound, {}, sizes)  # some follow from what is bound
@@ -568,27 +619,29 @@ class Distributed:
         return self._ready(prepare_call(self.program, arguments, concrete, by_block=True))
 
     def dealt(self, /, **arguments: Any) -> Dealt:
-        """The arguments of a call on their devices, where a loop over steps keeps them.
+        """The arguments of a call, distributed on their devices, where a loop over steps keeps them.
 
-        Of an unstructured mesh each step of `ti.iterate` else gathers its state, which has the order of the caller.
+        With an unstructured mesh each step of `ti.iterate` otherwise gathers its state into the order of the caller.
         """
         ready = prepare_call(self.program, arguments, concrete, by_block=True)
         return Dealt(self._ready(ready), ready)
 
     def plan(self, /, **arguments: Any) -> DistributionPlan:
-        """Who sends what to whom before a step, for the arguments of a call or for sizes by name."""
+        """The messages between devices before a step, for the arguments of a call or for sizes by name."""
         step = self.step_of(**arguments)
         return DistributionPlan(step.local, step.exchange)
 
     def hlo(self, /, **arguments: Any) -> str:
-        """XLA's optimised text of a step, on arrays whose blocks lie where they belong; given what `plan` is."""
+        """XLA's optimised text of a step on distributed arrays, for the arguments of a call or for sizes by name."""
         step = self.step_of(**arguments)
         with jax.enable_x64(True):
             return step.run.lower(step.shapes()).compile().as_text()
 
 
 def _call_key(arguments: Mapping[str, Any]) -> Any:
-    """The key of a call by names, shapes, types and places of its arrays; None where some are no arrays on devices."""
+    """A key of a call by names, shapes, types and shardings; None within a trace, or if an argument is no array of
+    JAX.
+    """
     if tracing() or not all(isinstance(a, jax.Array) for a in arguments.values()):
         return None
     return op_by_op(), *((n, a.shape, a.dtype, a.sharding) for n, a in arguments.items())
@@ -600,7 +653,7 @@ class DistributedOperator:
     def __init__(
         self, operator: FieldOperator | Program, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any]
     ) -> None:
-        """`options` has the partition, too."""
+        """A field operator on a mesh; `options` are those of `distribute`, the partition included."""
         self.operator, self.mesh, self.axes, self.options = operator, mesh, axes, options
         self.programs: WeakCache[Distributed] = WeakCache("distributed operators")
 
@@ -624,17 +677,19 @@ class DistributedOperator:
 
 
 def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: Any = None, **options: Any) -> Any:
-    """A program whose dims are parted over the axes of a mesh; `options` are those of `ti.compile`.
+    """A program whose dims are distributed over the axes of a mesh; `dims`: the axis of each dim, `options`: those
+    of `ti.compile`.
 
-    Dims that a partition has go along one axis together, dealt out by their owners.
+    `partition`: owners of the points of unstructured dims, which go along one axis together. Takes fencils, operators,
+    compiled, lifted and recorded programs. Raises D06 and D09 for a wrong mesh or `halo_steps`.
     """
     if not isinstance(mesh, Mesh):
         message = f"{article(type(mesh).__name__)} is no mesh of devices."
         raise refuse("D06", message, 'make one: jax.make_mesh((2, 2), ("px", "py")).')
-    steps = options.get("halo_steps", 1)
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-        raise refuse("D09", f"halo_steps is {steps!r}, which is no number of steps.", "give 1 or more.")
-    if steps > 1 and partition is not None:
+    halo_steps = options.get("halo_steps", 1)
+    if isinstance(halo_steps, bool) or not isinstance(halo_steps, int) or halo_steps < 1:
+        raise refuse("D09", f"halo_steps is {halo_steps!r}, which is no number of steps.", "give 1 or more.")
+    if halo_steps > 1 and partition is not None:
         raise refuse("D09", "halo_steps is of dims in blocks, and a partition is given.", "leave out halo_steps.")
     axes = by_dim(dims)
     check_axes(axes, dict(mesh.shape), owners_by_dim(partition))
@@ -646,9 +701,9 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
     if isinstance(program, (FieldOperator, Program)):
         return DistributedOperator(program, mesh, axes, {**options, "partition": partition})
     if isinstance(program, Compiled):
-        chosen = program.engine.options
-        kept = {n: getattr(chosen, n) for n in ("numerics", "passes", "raising", "without")}
-        options, program = {**kept, **options}, program.engine.program
+        compiled_options = program.engine.options
+        inherited_options = {n: getattr(compiled_options, n) for n in ("numerics", "passes", "raising", "without")}
+        options, program = {**inherited_options, **options}, program.engine.program
     if hasattr(program, "compiled_by"):  # a lifted function, which has a program for each set of sizes
         options["partition"] = partition
         return program.compiled_by(lambda fencil, **facts: distribute(fencil, mesh, axes, **{**facts, **options}))
@@ -656,6 +711,7 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
         check_dims("the step", dict.fromkeys(d for one in program.domains.values() for d in one.names), axes)
 
         def placed(part: Compiled) -> Any:
+            """A program of a recorded step, distributed along the dims that it has."""
             along = {d: axes[d] for dims in _dims_of_params(part.engine.program) for d in dims if d in axes}
             return distribute(part, mesh, along, partition=partition if owners.keys() & along else None, **options)
 

@@ -34,7 +34,9 @@ MeshLeaves = tuple[jax.Array, ...]
 
 
 def lists_of(plan: MeshExchange) -> dict[str, np.ndarray[Any, Any]]:
-    """The lists of the plan by device: arrays device by device, by names that no field has."""
+    """The lists of positions that the exchange sends and receives, concatenated device by device, by names that no
+    field has.
+    """
     lists: dict[str, np.ndarray[Any, Any]] = {}
     for k, layer in enumerate(plan.layers):
         lists.update({_send(k, r): table.reshape(-1) for r, table in enumerate(layer.send)})
@@ -53,9 +55,12 @@ def _receive(layer: int) -> str:
 def with_mesh_halos(
     arrays: Mapping[str, MeshLeaves], views: Mapping[str, View], plan: MeshExchange, fixed: Mapping[str, MeshLeaves]
 ) -> dict[str, MeshLeaves]:
-    """The views with the points that they need of other devices."""
+    """The views of an unstructured mesh's fields, with the halo points received from other devices appended.
+
+    `fixed`: this device's lists of the plan (`lists_of`).
+    """
     count = 1 if plan.all_to_all else len(plan.rounds)
-    got: dict[tuple[str, int], list[jax.Array]] = {}
+    received: dict[tuple[str, int], list[jax.Array]] = {}
     for step in range(count):
         sent: dict[tuple[str, int], jax.Array] = {}
         for k, layer in enumerate(plan.layers):
@@ -66,14 +71,15 @@ def with_mesh_halos(
                 for n, leaf in enumerate(arrays[name]):
                     sent[name, n] = _rows(leaf, places, _axis(views[name], layer))
         for key, rows in _points_exchanged(sent, plan, step).items():
-            got.setdefault(key, []).append(rows)
+            received.setdefault(key, []).append(rows)
     result = dict(arrays)
     for k, layer in enumerate(plan.layers):
         (order,) = fixed[_receive(k)]
         for name in layer.views:
             axis = _axis(views[name], layer)
             result[name] = tuple(
-                _extended(leaf, lax.concatenate(got[name, n], 0), order, axis) for n, leaf in enumerate(arrays[name])
+                _extended(leaf, lax.concatenate(received[name, n], 0), order, axis)
+                for n, leaf in enumerate(arrays[name])
             )
     return result
 
@@ -85,7 +91,10 @@ def _axis(view: View, layer: Layer) -> int:
 def _points_exchanged(
     sent: Mapping[tuple[str, int], jax.Array], plan: MeshExchange, step: int
 ) -> dict[tuple[str, int], jax.Array]:
-    """The points that every device receives in a round, one collective for each element type."""
+    """The points that this device receives in a round, one collective for each element type.
+
+    `sent`: by view and leaf, the rows to send. All-to-all is one round, else round `step` is a permutation.
+    """
     received: dict[tuple[str, int], jax.Array] = {}
     lines = plan.parts if plan.all_to_all else 1
     collective: Callable[[jax.Array], jax.Array] = (
@@ -94,13 +103,13 @@ def _points_exchanged(
         else (lambda x: lax.ppermute(x, plan.axis, plan.rounds[step]))
     )
     for dtype in dict.fromkeys(x.dtype for x in sent.values()):
-        some = {key: x for key, x in sent.items() if x.dtype == dtype}
-        packed = [lax.reshape(x, (lines, x.size // lines)) for x in some.values()]
-        came = collective(lax.concatenate(packed, 1))
+        of_this_type = {key: x for key, x in sent.items() if x.dtype == dtype}
+        packed = [lax.reshape(x, (lines, x.size // lines)) for x in of_this_type.values()]
+        received_rows = collective(lax.concatenate(packed, 1))
         begin = 0
-        for key, x in some.items():
+        for key, x in of_this_type.items():
             width = x.size // lines
-            received[key] = lax.reshape(lax.slice_in_dim(came, begin, begin + width, axis=1), x.shape)
+            received[key] = lax.reshape(lax.slice_in_dim(received_rows, begin, begin + width, axis=1), x.shape)
             begin += width
     return received
 
@@ -111,9 +120,9 @@ def _rows(x: jax.Array, places: jax.Array, axis: int) -> jax.Array:
     return moved.at[places].get(mode="promise_in_bounds")
 
 
-def _extended(block: jax.Array, came: jax.Array, order: jax.Array, axis: int) -> jax.Array:
-    """A device's own points, and after them its halo, of what came in the order of the rounds."""
-    halo = jax.numpy.moveaxis(_rows(came, order, 0), 0, axis)
+def _extended(block: jax.Array, received_rows: jax.Array, order: jax.Array, axis: int) -> jax.Array:
+    """A device's own points, followed by its halo, which `order` picks from the rows received in all rounds."""
+    halo = jax.numpy.moveaxis(_rows(received_rows, order, 0), 0, axis)
     return lax.concatenate([block, halo], axis)
 
 
@@ -135,7 +144,7 @@ class Received:
     pieces: tuple[tuple[Piece, jax.Array], ...] = ()
 
     def place(self, piece: Piece, box: Interval) -> Interval:
-        """The points of an array on a box where a piece is put, on any device."""
+        """The interval, in an array on `box`, in which a piece is put on some device."""
         return Interval(box.start + min(piece.receive), box.start + max(piece.receive) + piece.width)
 
 
@@ -151,7 +160,7 @@ class Surrounded:
     received: tuple[Received, ...] = ()
 
     def on(self, dims: Dims) -> jax.Array:
-        """The values at some points, zeros where nothing came."""
+        """The values at the points of `dims`, zeros where nothing was received."""
         return self._after(len(self.received), dims)
 
     @property
@@ -160,23 +169,40 @@ class Surrounded:
         return self.on(self.box)
 
     def _after(self, phases: int, dims: Dims) -> jax.Array:
-        """The values at points of which the first phases brought what the block lacks."""
+        """The values at points that the block and the first phases of the exchange have.
+
+        Pieces at positions that are fixed for all devices are concatenated; others are written at each device's
+        position.
+        """
         if not phases:
             return part_of(self.block, self.have, dims)
-        last = self.received[phases - 1]
-        if last.dim not in dims:
+        last_received = self.received[phases - 1]
+        if last_received.dim not in dims:
             return self._after(phases - 1, dims)
-        wanted, box, axis = dims[last.dim], self.box[last.dim], dims.names.index(last.dim)
-        moving = [(p, x, place) for p, x in last.pieces if not p.fixed and (place := last.place(p, box)) & wanted]
-        wide = wanted
-        for _, _, place in moving:
-            wide |= place
-        values = self._joined(phases, dims.with_interval(last.dim, wide))
-        for piece, x, _ in moving:
+        requested, box, axis = dims[last_received.dim], self.box[last_received.dim], dims.names.index(last_received.dim)
+        moving_pieces = [
+            (p, x, place)
+            for p, x in last_received.pieces
+            if not p.fixed and (place := last_received.place(p, box)) & requested
+        ]
+        extended = requested
+        for _, _, place in moving_pieces:
+            extended |= place
+        values = self._with_fixed_pieces(phases, dims.with_interval(last_received.dim, extended))
+        for piece, x, _ in moving_pieces:
             rows = Interval(0, piece.width)
-            have, want = (some.with_interval(last.dim, rows) for some in (self._having(phases - 1), dims))
-            values = _put(values, part_of(x, have, want), piece, axis, last.axis, box.start - wide.start)
-        return part_of(values, dims.with_interval(last.dim, wide), dims)
+            piece_dims, requested_rows = (
+                dims_around.with_interval(last_received.dim, rows) for dims_around in (self._having(phases - 1), dims)
+            )
+            values = _written_at(
+                values,
+                part_of(x, piece_dims, requested_rows),
+                piece,
+                axis,
+                last_received.axis,
+                box.start - extended.start,
+            )
+        return part_of(values, dims.with_interval(last_received.dim, extended), dims)
 
     @property
     def reached(self) -> Dims:
@@ -184,33 +210,35 @@ class Surrounded:
         return self._having(len(self.received))
 
     def _having(self, phases: int) -> Dims:
-        """The points of the block with what the first phases brought."""
+        """The points of the block and of the first phases' receptions."""
         along = {r.dim for r in self.received[:phases]}
         return Dims(tuple((d, self.box[d] if d in along else i) for d, i in self.have.items))
 
-    def _joined(self, phases: int, dims: Dims) -> jax.Array:
-        """The block and what came beside it at places that are the same on all devices, and zeros between."""
-        last, have = self.received[phases - 1], self._having(phases - 1)
-        wanted, axis = dims[last.dim], dims.names.index(last.dim)
-        sources: list[tuple[Interval, jax.Array | None]] = [(have[last.dim], None)]
-        for piece, x in last.pieces:
+    def _with_fixed_pieces(self, phases: int, dims: Dims) -> jax.Array:
+        """The block and pieces at positions that are fixed for all devices, concatenated, with zeros between."""
+        last_received, available = self.received[phases - 1], self._having(phases - 1)
+        requested, axis = dims[last_received.dim], dims.names.index(last_received.dim)
+        sources: list[tuple[Interval, jax.Array | None]] = [(available[last_received.dim], None)]
+        for piece, x in last_received.pieces:
             if piece.fixed:
-                sources.append((last.place(piece, self.box[last.dim]), x))
+                sources.append((last_received.place(piece, self.box[last_received.dim]), x))
         parts: list[jax.Array] = []
-        at = wanted.start
+        at = requested.start
         for points, x in sorted(sources, key=lambda source: source[0].start):
-            part = points & wanted
-            if not part:
+            overlap = points & requested
+            if not overlap:
                 continue
-            if part.start > at:
-                parts.append(_zeros(self.block, dims.with_interval(last.dim, Interval(at, part.start))))
-            on = dims.with_interval(last.dim, part)
+            if overlap.start > at:
+                parts.append(_zeros(self.block, dims.with_interval(last_received.dim, Interval(at, overlap.start))))
+            on = dims.with_interval(last_received.dim, overlap)
             parts.append(
-                self._after(phases - 1, on) if x is None else part_of(x, have.with_interval(last.dim, points), on)
+                self._after(phases - 1, on)
+                if x is None
+                else part_of(x, available.with_interval(last_received.dim, points), on)
             )
-            at = part.stop
-        if at < wanted.stop:
-            parts.append(_zeros(self.block, dims.with_interval(last.dim, Interval(at, wanted.stop))))
+            at = overlap.stop
+        if at < requested.stop:
+            parts.append(_zeros(self.block, dims.with_interval(last_received.dim, Interval(at, requested.stop))))
         return lax.concatenate(parts, axis) if len(parts) > 1 else parts[0]
 
 
@@ -219,103 +247,126 @@ Surroundings = dict[str, tuple[Surrounded, ...]]
 
 
 def with_halos(blocks: Mapping[str, Leaves], local: Localised, plan: Exchange) -> Surroundings:
-    """The views of the local program, by their names, from the blocks of fields and the lists of a mesh, by theirs."""
+    """The views of the local program, by name, from `blocks`: the blocks of fields and the lists of an unstructured
+    mesh.
+
+    Exchanges halos phase by phase, one dim each; bound fields have their halos already.
+    """
     views = {v.param.name: v for v in local.views}
-    around: Surroundings = as_they_are({n: blocks[n] for n, v in views.items() if v.field.name in plan.held}, views)
+    surroundings: Surroundings = complete_views(
+        {n: blocks[n] for n, v in views.items() if v.field.name in plan.held}, views
+    )
     for name, v in views.items():
-        if name not in around:
+        if name not in surroundings:
             # of a block its points, and not those that the view has beside them
             dims = v.param.type.dims
-            have = Dims(tuple((d, Interval(0, local.parts[d].size) if d in local.parts else i) for d, i in dims.items))
-            box = have.replaced(dims.without(*subdomains_of(local.parts)))
-            around[name] = tuple(Surrounded(x, have, box) for x in blocks[v.field.name])
+            own_dims = Dims(
+                tuple((d, Interval(0, local.parts[d].size) if d in local.parts else i) for d, i in dims.items)
+            )
+            box = own_dims.replaced(dims.without(*subdomains_of(local.parts)))
+            surroundings[name] = tuple(Surrounded(x, own_dims, box) for x in blocks[v.field.name])
     for phase in plan.phases:
-        around = _exchanged(around, phase)
+        surroundings = _exchanged(surroundings, phase)
     if plan.mesh is None:
-        return around
-    arrays = with_mesh_halos({n: tuple(x.whole for x in some) for n, some in around.items()}, views, plan.mesh, blocks)
-    return as_they_are(arrays, views)
+        return surroundings
+    arrays = with_mesh_halos(
+        {n: tuple(x.whole for x in leaves) for n, leaves in surroundings.items()}, views, plan.mesh, blocks
+    )
+    return complete_views(arrays, views)
 
 
-def as_they_are(arrays: Mapping[str, Leaves], views: Mapping[str, View]) -> Surroundings:
-    """Views that have all of their points."""
+def complete_views(arrays: Mapping[str, Leaves], views: Mapping[str, View]) -> Surroundings:
+    """Views whose arrays have all of their points."""
     boxes = {name: views[name].param.type.dims for name in arrays}
-    return {name: tuple(Surrounded(x, boxes[name], boxes[name]) for x in some) for name, some in arrays.items()}
+    return {name: tuple(Surrounded(x, boxes[name], boxes[name]) for x in leaves) for name, leaves in arrays.items()}
 
 
 def _exchanged(views: Surroundings, phase: Phase) -> Surroundings:
-    """The arrays with what they need along one dim."""
+    """The views with the pieces received in one phase, along one dim."""
     dim, axis = phase.part.dim, phase.part.axis
     received: dict[str, list[tuple[Piece, Leaves]]] = {}
-    for one in phase.rounds:
-        for piece, leaves in zip(one.pieces, _permuted(views, one, phase), strict=True):
+    for one_round in phase.rounds:
+        for piece, leaves in zip(one_round.pieces, _permuted(views, one_round, phase), strict=True):
             received.setdefault(piece.view, []).append((piece, leaves))
-    after: Surroundings = {}
-    for name, some in views.items():
-        got = received.get(name, [])
-        came = [Received(dim, axis, tuple((piece, leaves[k]) for piece, leaves in got)) for k in range(len(some))]
-        after[name] = tuple(replace(x, received=(*x.received, r)) for x, r in zip(some, came, strict=True))
-    return after
+    extended_views: Surroundings = {}
+    for name, leaves_of_view in views.items():
+        pieces = received.get(name, [])
+        received_by_leaf = [
+            Received(dim, axis, tuple((piece, leaves[k]) for piece, leaves in pieces))
+            for k in range(len(leaves_of_view))
+        ]
+        extended_views[name] = tuple(
+            replace(x, received=(*x.received, r)) for x, r in zip(leaves_of_view, received_by_leaf, strict=True)
+        )
+    return extended_views
 
 
-def _permuted(views: Surroundings, one: Round, phase: Phase) -> list[Leaves]:
-    """The points that every device receives in a round, one permute for each element type."""
+def _permuted(views: Surroundings, exchange_round: Round, phase: Phase) -> list[Leaves]:
+    """The pieces that this device receives in a round, by one `ppermute` for each element type.
+
+    Without pairs of devices what would be sent stays on the device.
+    """
     sent: list[Leaves] = [
-        tuple(_taken(x, piece, phase.part.dim, phase.part.axis) for x in views[piece.view]) for piece in one.pieces
+        tuple(_sent_points(x, piece, phase.part.dim, phase.part.axis) for x in views[piece.view])
+        for piece in exchange_round.pieces
     ]
-    if not one.pairs:
+    if not exchange_round.pairs:
         return sent
     flat, structure = jax.tree_util.tree_flatten(sent)
-    got: list[Any] = list(flat)
+    received: list[Any] = list(flat)
     for dtype in dict.fromkeys(x.dtype for x in flat):
-        which = [k for k, x in enumerate(flat) if x.dtype == dtype]
-        packed = lax.concatenate([lax.reshape(flat[k], (flat[k].size,)) for k in which], 0)
-        packed = lax.ppermute(packed, phase.part.axis, one.pairs)
+        of_this_type = [k for k, x in enumerate(flat) if x.dtype == dtype]
+        packed = lax.concatenate([lax.reshape(flat[k], (flat[k].size,)) for k in of_this_type], 0)
+        packed = lax.ppermute(packed, phase.part.axis, exchange_round.pairs)
         begin = 0
-        for k in which:
+        for k in of_this_type:
             piece = lax.slice_in_dim(packed, begin, begin + flat[k].size)
-            got[k] = lax.reshape(piece, flat[k].shape)
+            received[k] = lax.reshape(piece, flat[k].shape)
             begin += flat[k].size
-    return jax.tree_util.tree_unflatten(structure, got)
+    return jax.tree_util.tree_unflatten(structure, received)
 
 
-def _taken(array: Surrounded, piece: Piece, dim: str, mesh_axis: str) -> jax.Array:
-    """The part of its block that a device sends."""
+def _sent_points(array: Surrounded, piece: Piece, dim: str, mesh_axis: str) -> jax.Array:
+    """The part of its block that a device sends for a piece, along `dim`.
+
+    If the part differs from device to device, it is sliced at run time from the hull of all of them.
+    """
     points, axis = Interval(min(piece.send), max(piece.send) + piece.width), array.have.names.index(dim)
-    held = points & array.have[dim]
-    sent = array.on(array.reached.with_interval(dim, held))
+    available = points & array.have[dim]
+    sent = array.on(array.reached.with_interval(dim, available))
     if piece.fixed:
         return sent
     # blocks at the end have fewer points, and a slice that would leave the block begins elsewhere
-    sides = [(0, points.stop - held.stop if k == axis else 0, 0) for k in range(sent.ndim)]
-    wide = lax.pad(sent, lax.full((), 0, sent.dtype), sides)
+    padding = [(0, points.stop - available.stop if k == axis else 0, 0) for k in range(sent.ndim)]
+    padded = lax.pad(sent, lax.full((), 0, sent.dtype), padding)
     start = lax.sub(of_this_device(piece.send, mesh_axis), np.int32(points.start))
-    return lax.dynamic_slice_in_dim(wide, start, piece.width, axis)
+    return lax.dynamic_slice_in_dim(padded, start, piece.width, axis)
 
 
-def _put(whole: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str, first: int) -> jax.Array:
-    """An array with received points at a place, of lengths that each device has for itself.
+def _written_at(array: jax.Array, x: jax.Array, piece: Piece, axis: int, mesh_axis: str, origin: int) -> jax.Array:
+    """The array with a received piece written at this device's position along an axis, of which only its own count
+    of points.
 
-    Places count from what is `first` in the array.
+    `origin`: the position of the array's origin.
     """
-    start = lax.add(of_this_device(piece.receive, mesh_axis), np.int32(first))
+    start = lax.add(of_this_device(piece.receive, mesh_axis), np.int32(origin))
     count = of_this_device(piece.counts, mesh_axis)
-    before = lax.dynamic_slice_in_dim(whole, start, piece.width, axis)
-    mine = lax.lt(lax.broadcasted_iota("int32", x.shape, axis), lax.broadcast(count, x.shape))
-    return lax.dynamic_update_slice_in_dim(whole, lax.select(mine, x, before), start, axis)
+    current = lax.dynamic_slice_in_dim(array, start, piece.width, axis)
+    is_received = lax.lt(lax.broadcasted_iota("int32", x.shape, axis), lax.broadcast(count, x.shape))
+    return lax.dynamic_update_slice_in_dim(array, lax.select(is_received, x, current), start, axis)
 
 
-def part_of(x: jax.Array, have: Dims, dims: Dims) -> jax.Array:
-    """The values at some of the points of an array."""
-    if dims.items == have.items:
+def part_of(x: jax.Array, available: Dims, dims: Dims) -> jax.Array:
+    """The values at `dims`, a part of the points `available` of an array."""
+    if dims.items == available.items:
         return x
     return lax.slice(
-        x, [i.start - have[d].start for d, i in dims.items], [i.stop - have[d].start for d, i in dims.items]
+        x, [i.start - available[d].start for d, i in dims.items], [i.stop - available[d].start for d, i in dims.items]
     )
 
 
 def of_this_device(values: Sequence[int], mesh_axis: str) -> jax.Array:
-    """The value of this device."""
+    """The entry of this device in a list by device along a mesh axis."""
     table = lax.full((len(values),), 0, "int32") + np.asarray(values, np.int32)
     return lax.dynamic_index_in_dim(table, lax.axis_index(mesh_axis), keepdims=False)
 
@@ -338,12 +389,12 @@ class Tables:
 
     @classmethod
     def of(cls, program: Fencil, arrays: Mapping[str, tuple[Any, ...]], holes: Mapping[str, SkipValues]) -> Tables:
-        """Those whose numbers somebody looked at."""
+        """The tables of a program whose entries are known (`holes`)."""
         known = [n for n in tables_of(program) if n in holes]
         return cls({n: np.asarray(arrays[n][0]) for n in known}, {n: holes[n] for n in known})
 
     def key(self, bound: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The key of these tables; bound ones never change, and are their own keys."""
+        """A hashable key of the tables; bound ones never change, and are identified by the array."""
         return tuple((n, id(bound[n]) if n in bound else digest(a)) for n, a in self.arrays.items())
 
 
@@ -359,9 +410,10 @@ def digest(array: Array) -> str:
 def known_tables(
     compiled: Compiled, read: Mapping[str, Dims], holes: Mapping[str, SkipValues], full: frozenset[str]
 ) -> Executable:
-    """The local program, with the facts of its tables; of its results `read` has those that count.
+    """The executable of the local program, with the facts of its tables; gradients count only the points `read` of
+    its results.
 
-    That no output is absent was seen in the whole.
+    Absence of outputs was checked in the undistributed program.
     """
     program, engine = compiled.engine.program.program, compiled.engine
     assert isinstance(program, Fencil)
@@ -388,20 +440,26 @@ class Fixed:
 
     @classmethod
     def of(cls, local: Localised, plan: MeshExchange | None, held: Mapping[str, tuple[Array, ...]]) -> Fixed:
-        """Lists that a local program and its exchange read, and the fields that are held; nothing without a mesh."""
+        """The lists that a local program and its exchange read, its tables, and `held` fields with halos; empty
+        without a mesh.
+        """
         if local.mesh is None or plan is None:
             return cls({}, {}, {})
         lists = lists_of(plan)
         for dim, place in local.positions.items():
             if (numbers := local.mesh.numbers.get(dim)) is not None:
-                points, whole = numbers.points(numbers.extent), numbers.part.interval
-                lists[place.name] = np.where(points < 0, whole.stop, points + whole.start).astype(np.int32).reshape(-1)
+                points, global_interval = numbers.points(numbers.extent), numbers.part.interval
+                lists[place.name] = (
+                    np.where(points < 0, global_interval.stop, points + global_interval.start)
+                    .astype(np.int32)
+                    .reshape(-1)
+                )
         structures: dict[str, Any] = {}
         for table in local.tables:
             name = table.param.name
             lists[name] = table.array.reshape(-1, *table.array.shape[2:])
-            leaves, structures[name] = jax.tree_util.tree_flatten(_prepared(table))
-            lists.update({_leaf(name, k): leaf for k, leaf in enumerate(leaves)})
+            leaves, structures[name] = jax.tree_util.tree_flatten(_prepared_for_all(table))
+            lists.update({_leaf_name(name, k): leaf for k, leaf in enumerate(leaves)})
         arrays: dict[str, tuple[Array, ...]] = {name: (array,) for name, array in lists.items()}
         axes: dict[str, int] = {}
         for view in local.views:
@@ -411,8 +469,8 @@ class Fixed:
                 axes[name] = dims.names.index(dim)
                 points = local.mesh.numbers[dim].points(len(dims[dim])).reshape(-1)
                 first = view.field.type.dims[dim].start - local.mesh.numbers[dim].part.interval.start
-                at = np.clip(points - first, 0, len(view.field.type.dims[dim]) - 1)
-                arrays[name] = tuple(np.take(a, at, axes[name]) for a in held[view.field.name])
+                source_positions = np.clip(points - first, 0, len(view.field.type.dims[dim]) - 1)
+                arrays[name] = tuple(np.take(a, source_positions, axes[name]) for a in held[view.field.name])
         return cls(arrays, axes, structures)
 
     def spec(self, name: str, axis: str) -> PartitionSpec:
@@ -420,41 +478,48 @@ class Fixed:
         return PartitionSpec(*(None,) * self.axes.get(name, 0), axis)
 
     def prepared(self, fields: Mapping[str, tuple[Any, ...]]) -> dict[str, Prepared]:
-        """The tables of one device, from its parts of the arrays."""
+        """The prepared tables of this device, from its parts of the arrays."""
         return {
-            name: jax.tree_util.tree_unflatten(s, [fields[_leaf(name, k)][0] for k in range(s.num_leaves)])
+            name: jax.tree_util.tree_unflatten(s, [fields[_leaf_name(name, k)][0] for k in range(s.num_leaves)])
             for name, s in self.structures.items()
         }
 
 
-def _leaf(table: str, k: int) -> str:
+def _leaf_name(table: str, k: int) -> str:
     return f"{table} as it is read, {k}"
 
 
-def _prepared(table: LocalTable) -> Prepared:
-    """A table as all devices read it, of the arrays of each device in a row."""
-    each, inside = [prepare(rows, table.read) for rows in table.array], table.read
-    slots = range(len(each[0].columns))
-    masks = [[p.masks[j] for p in each] for j in slots]
-    readers = _table_padded([p.readers for p in each], len(inside))
-    by_slot = tuple(_table_padded([p.readers_by_slot[j] for p in each], len(inside)) for j in slots)
-    if not all(p.readers for p in each):
+def _prepared_for_all(table: LocalTable) -> Prepared:
+    """A table prepared for each device, the arrays of all devices concatenated; parts that not all have are left
+    out.
+    """
+    prepared_tables, source_interval = [prepare(rows, table.read) for rows in table.array], table.read
+    slots = range(len(prepared_tables[0].columns))
+    masks_by_slot = [[p.masks[j] for p in prepared_tables] for j in slots]
+    readers = _table_padded([p.readers for p in prepared_tables], len(source_interval))
+    by_slot = tuple(_table_padded([p.readers_by_slot[j] for p in prepared_tables], len(source_interval)) for j in slots)
+    if not all(p.readers for p in prepared_tables):
         readers, by_slot = (), ((),) * len(slots)
-    elif not all(any(p.readers_by_slot) for p in each):
+    elif not all(any(p.readers_by_slot) for p in prepared_tables):
         by_slot = ((),) * len(slots)
     return Prepared(
-        tuple(np.concatenate([p.columns[j] for p in each]) for j in slots),
+        tuple(np.concatenate([p.columns[j] for p in prepared_tables]) for j in slots),
         tuple(
-            None if all(m is None for m in some)
-            else np.concatenate([np.ones(len(each[0].columns[0]), bool) if m is None else m for m in some])
-            for some in masks
+            None if all(m is None for m in masks)
+            else np.concatenate([np.ones(len(prepared_tables[0].columns[0]), bool) if m is None else m for m in masks])
+            for masks in masks_by_slot
         ),
-        readers, by_slot, inside,
+        readers, by_slot, source_interval,
     )  # fmt: skip
 
 
-def _table_padded(each: Sequence[Sequence[Array]], extent: int) -> tuple[Array, ...]:
-    """The readers of all devices by rank, -1 where one has fewer ranks than another."""
-    nobody = np.full(extent, -1, np.int32)
-    most = max(map(len, each))
-    return tuple(np.concatenate([some[k] if k < len(some) else nobody for some in each]) for k in range(most))
+def _table_padded(readers_by_device: Sequence[Sequence[Array]], extent: int) -> tuple[Array, ...]:
+    """The readers of all devices by rank, concatenated, -1 where a device has fewer ranks than others."""
+    no_readers = np.full(extent, -1, np.int32)
+    most_ranks = max(map(len, readers_by_device))
+    return tuple(
+        np.concatenate(
+            [device_readers[k] if k < len(device_readers) else no_readers for device_readers in readers_by_device]
+        )
+        for k in range(most_ranks)
+    )

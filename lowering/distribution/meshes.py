@@ -25,10 +25,10 @@ HEARTBEAT = 10
 
 
 def join(address: str | None, count: int | None, place: int | None, devices: int, heartbeat: int | None) -> bool:
-    """Join processes that have so many devices together; whether this is the first of them.
+    """Join the processes of a run, which have `devices` devices together; returns True in the first of them.
 
-    Without an address Slurm, MPI or another launcher that JAX knows says who takes part. Raises ValueError where none
-    does, and RuntimeError where the others do not come.
+    `count`, `place`: the number of processes, and this one's. Without an address the launcher (Slurm, MPI or another
+    that JAX knows) says who takes part. Raises ValueError if there is none, and RuntimeError if the others do not come.
     """
     if count is not None:
         jax.config.update("jax_num_cpu_devices", max(1, devices // count))
@@ -39,7 +39,7 @@ def join(address: str | None, count: int | None, place: int | None, devices: int
 
 
 def available(count: int) -> int:
-    """The number of devices; a CPU is as many as are asked for, where nothing has run on it yet."""
+    """The number of devices; a CPU becomes `count` devices if JAX has not started yet."""
     with contextlib.suppress(RuntimeError):  # something has run, or processes have joined
         if not jax.distributed.is_initialized():
             jax.config.update("jax_num_cpu_devices", count)
@@ -59,18 +59,18 @@ def mesh_of(extents: Sequence[int]) -> Mesh:
 
 
 def heed_signals() -> None:
-    """Let SIGTERM do what it did before `jax.distributed.initialize`, whose own handler ends nothing."""
+    """Restore the SIGTERM handler that `jax.distributed.initialize` replaced by its own, which ends nothing."""
     with contextlib.suppress(ValueError, TypeError):  # in another thread, and where another library handles it
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 def taking_part() -> tuple[int, int, int, str]:
-    """The number of this process and how many there are, its devices and their kind."""
+    """Number of this process, number of processes, its devices, and their kind."""
     return jax.process_index(), jax.process_count(), jax.local_device_count(), jax.devices()[0].device_kind
 
 
 def of_all(text: str) -> list[str]:
-    """A text of each process, of 200 bytes at most; all call this together."""
+    """The texts of all processes, at most 200 bytes each; a collective that all processes call together."""
     packed = np.frombuffer(text.encode()[:200].ljust(200), np.uint8)
     rows = np.asarray(multihost_utils.process_allgather(packed)).reshape(-1, 200)
     return [bytes(row).decode().strip() for row in rows]
@@ -82,7 +82,7 @@ def is_shared(mesh: Mesh) -> bool:
 
 
 def blocks_of(array: Any, sharding: NamedSharding) -> jax.Array:
-    """An array whose blocks lie on the devices: each process reads those of its own devices from what it has."""
+    """The array with its blocks on the devices; each process reads the blocks of its own devices only."""
     if isinstance(array, jax.Array) and not array.is_fully_addressable:
         return jax.device_put(array, sharding)
     return jax.make_array_from_callback(array.shape, sharding, lambda part: np.asarray(array[part]))
@@ -96,20 +96,21 @@ class Placement:
     axes: Mapping[str, str]
 
     def sharding(self, dims: Sequence[Any], shape: Sequence[int]) -> NamedSharding:
-        """Blocks along the dims whose extents the devices divide; along others an array is whole on each device."""
+        """The sharding of an array: blocks along dims that have a mesh axis which divides their extent, whole along
+        the others.
+        """
         axes = [self.axes.get(str(d)) for d in dims]
         fits = [None if a is None or n % self.mesh.shape[a] else a for a, n in zip(axes, shape, strict=True)]
         return NamedSharding(self.mesh, PartitionSpec(*fits))
 
     def read(self, array: Any, dims: Sequence[Any]) -> jax.Array:
-        """An array of NumPy, or in a file, in blocks, of which each process reads its own."""
+        """An array of NumPy, or in a file, with its blocks on the devices; each process reads its own."""
         return blocks_of(array, self.sharding(dims, array.shape))
 
 
 def on_host(array: Any) -> np.ndarray[Any, Any]:
-    """An array as one of NumPy, whole in every process; all processes that have blocks of it call this together.
-
-    Of random keys it is their numbers.
+    """An array as a NumPy array, whole in every process; a collective for distributed arrays. Random keys give their
+    data.
     """
     if isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key):
         array = jax.random.key_data(array)
@@ -121,19 +122,32 @@ def on_host(array: Any) -> np.ndarray[Any, Any]:
 
 
 def agree(name: str, text: str, mesh: Mesh) -> None:
-    """Raise D07 where other processes are about to run another text than this one, D08 where one has no device."""
+    """Raise D07 if another process is about to run another `text`, and D08 if a process has no device in the mesh.
+
+    A collective that all processes call together.
+    """
     taking_part = {d.process_index for d in mesh.devices.flat}
-    if without := [str(k) for k in range(jax.process_count()) if k not in taking_part]:
-        message = f"the mesh has no device of process {', '.join(without)}."
+    if absent_processes := [str(k) for k in range(jax.process_count()) if k not in taking_part]:
+        message = f"the mesh has no device of process {', '.join(absent_processes)}."
         raise refuse("D08", message, 'make it of the devices of all: jax.make_mesh((jax.device_count(),), ("px",)).')
     digest = np.frombuffer(hashlib.sha256(text.encode()).digest()[:8], np.int32)
-    with ThreadPoolExecutor(1) as outside:  # a first call may be within a trace, of which other threads know nothing
-        every = np.asarray(outside.submit(multihost_utils.process_allgather, digest).result()).reshape(-1, 2)
-    others = [str(k) for k, theirs in enumerate(every) if (theirs != every[jax.process_index()]).any()]
-    if others:
-        said = f"process {others[0]}" if len(others) == 1 else f"processes {', '.join(others)}"
+    with ThreadPoolExecutor(
+        1
+    ) as thread_pool:  # a first call may be within a trace, of which other threads know nothing
+        digests = np.asarray(thread_pool.submit(multihost_utils.process_allgather, digest).result()).reshape(-1, 2)
+    differing_processes = [
+        str(k)
+        for k, digest_of_process in enumerate(digests)
+        if (digest_of_process != digests[jax.process_index()]).any()
+    ]
+    if differing_processes:
+        subject = (
+            f"process {differing_processes[0]}"
+            if len(differing_processes) == 1
+            else f"processes {', '.join(differing_processes)}"
+        )
         message = (
-            f"'{name}' of process {jax.process_index()} is another program, or has other sizes, than that of {said}."
+            f"'{name}' of process {jax.process_index()} is another program, or has other sizes, than that of {subject}."
         )
         hint = "let every process call the same programs, in the same order, on arrays of the same extents."
         raise refuse("D07", message, hint)

@@ -18,7 +18,7 @@ from lowering.distribution.halos import (
     NO_TABLES,
     Fixed,
     Tables,
-    as_they_are,
+    complete_views,
     digest,
     known_tables,
     of_this_device,
@@ -63,20 +63,24 @@ class Step:
         self, program: Fencil, mesh: Mesh, axes: Mapping[str, str], options: Mapping[str, Any],
         owners: Mapping[str, Owners] = NO_OWNERS, tables: Tables = NO_TABLES, bound: Arrays = NOTHING,
     ) -> None:  # fmt: skip
-        """`owners` has those of the points of an unstructured mesh, by dim, and `bound` the arrays that are bound."""
+        """The program on the mesh, its dims along the mesh's axes `axes`.
+
+        `owners`: by dim of an unstructured mesh, the device of each point. `tables`: known neighbour tables. `bound`:
+        bound arrays. Raises D07 or D08 if the processes of the mesh disagree.
+        """
         program, axes = under_one_name(program, axes, owners)
         self.program, self.mesh, self.shared = program, mesh, is_shared(mesh)
         if self.shared:
-            known = {**owners, **tables.arrays}
-            text = f"{print_fencil(program)} {axes} {mesh} {[(n, digest(known[n])) for n in sorted(known)]}"
+            named = {**owners, **tables.arrays}
+            text = f"{print_fencil(program)} {axes} {mesh} {[(n, digest(named[n])) for n in sorted(named)]}"
             agree(program.name, text, mesh)
         self.parts = decompositions(program, axes, dict(mesh.shape), owners)
         self.local: Localised = localised(program, self.parts, tables.arrays)
         self.held = {n: leaves for n, leaves in bound.items() if self._is_held(program[n].type.dims)}
         """The bound fields that lie on the devices with their halos."""
         self.exchange: Exchange = exchange(self.local, frozenset(self.held))
-        kept = {n: v for n, v in options.items() if n != "full"}
-        self._compiled: list[Compiled] = [compile(s.program, **kept) for s in self._programs]
+        compile_options = {n: v for n, v in options.items() if n != "full"}
+        self._compiled: list[Compiled] = [compile(s.program, **compile_options) for s in self._programs]
         self._tables, self._full = tables, compile(program, **options).engine.options.full
         self.checks: list[Check] = []
 
@@ -87,19 +91,22 @@ class Step:
 
     @cached_property
     def _executables(self) -> list[Executable]:
+        """The compiled programs of a device, in order; gradients of the last, or of all blocks, ignore points that
+        no result has.
+        """
         refuse_absent_outputs(self.program, self._tables.holes, self._full)
-        known = _local_names(self.local, self._tables.holes, self._full)
+        facts = _local_names(self.local, self._tables.holes, self._full)
         stages = [s.program for s in self._programs]
         # what a stage gives to the next one may come to a result or not
-        first = 0 if self.local.subblocks else len(stages) - 1
-        every = self.local.on_every_device
+        first_with_results = 0 if self.local.subblocks else len(stages) - 1
+        own_points = self.local.on_every_device
         read = [
-            {p.name: Dims(tuple((d, i & every[p.name][d]) for d, i in p.type.dims.items)) for p in stage.results}
-            if k >= first
+            {p.name: Dims(tuple((d, i & own_points[p.name][d]) for d, i in p.type.dims.items)) for p in stage.results}
+            if k >= first_with_results
             else {}
             for k, stage in enumerate(stages)
         ]
-        return [known_tables(c, some, *known) for c, some in zip(self._compiled, read, strict=True)]
+        return [known_tables(c, read_dims, *facts) for c, read_dims in zip(self._compiled, read, strict=True)]
 
     @cached_property
     def fixed(self) -> Fixed:
@@ -129,29 +136,29 @@ class Step:
         return PartitionSpec(*(self.parts[d].axis if d in self.parts else None for d in dims))
 
     def _sides(self, dims: Dims) -> list[tuple[int, int]]:
-        """The points of padding that an array gets at both ends of each axis."""
+        """The points of padding at both ends of each axis."""
         blocks = blocks_of(self.parts)
-        whole = [(blocks[d].padded if d in blocks else i, i) for d, i in dims.items]
-        return [(i.start - w.start, w.stop - i.stop) for w, i in whole]
+        padded_and_own = [(blocks[d].padded if d in blocks else i, i) for d, i in dims.items]
+        return [(i.start - w.start, w.stop - i.stop) for w, i in padded_and_own]
 
     def is_even(self, dims: Dims) -> bool:
         """True if an array lies on the devices as a caller has it: in blocks, and none of them padded."""
-        return not _any(self._sides(dims)) and not any(d in subdomains_of(self.parts) for d in dims)
+        return not _any_padding(self._sides(dims)) and not any(d in subdomains_of(self.parts) for d in dims)
 
     def padded_dims(self, dims: Dims) -> Dims:
         """The dims of an array on all devices, paddings included."""
         return Dims(tuple((d, self.parts[d].padded if d in self.parts else i) for d, i in dims.items))
 
     def padded(self, array: Any, dims: Dims) -> Any:
-        """An array of JAX with the padding of its last blocks, and the points of a mesh device by device."""
+        """An array with the padding of its last blocks, and the points of an unstructured mesh ordered by device."""
         array = self._dealt(array, dims)
         sides = self._sides(dims)
-        if not _any(sides):
+        if not _any_padding(sides):
             return array
         return lax.pad(array, lax.full((), 0, array.dtype), [(low, high, 0) for low, high in sides])
 
     def _dealt(self, array: Any, dims: Dims) -> Any:
-        """An array whose points of a mesh stand device by device."""
+        """An array with the points of an unstructured mesh ordered by device."""
         for axis, d in enumerate(dims):
             if (points := self._points(d, dims)) is None:
                 continue
@@ -161,50 +168,55 @@ class Step:
         return array
 
     def _points(self, dim: str, dims: Dims) -> np.ndarray[Any, Any] | None:
-        """The places of the points of a mesh along an axis of an array, device by device; None for other dims."""
-        part, interval = self.parts.get(dim), dims[dim]
-        if not isinstance(part, Subdomains):
+        """The positions of an unstructured mesh's points along an axis, device by device; None for other dims."""
+        decomposition, interval = self.parts.get(dim), dims[dim]
+        if not isinstance(decomposition, Subdomains):
             return None
-        return np.clip(part.dealt.reshape(-1) + part.interval.start - interval.start, 0, len(interval) - 1)
+        return np.clip(
+            decomposition.dealt.reshape(-1) + decomposition.interval.start - interval.start, 0, len(interval) - 1
+        )
 
     def _block_on_host(self, array: Any, dims: Dims, at: Sequence[slice]) -> np.ndarray[Any, Any]:
-        """The block of a device with its padding, of an array of NumPy or in a file; nothing else of it is read."""
-        chosen: list[Any] = []
-        inside: list[slice] = []
+        """The block of a device, padding included, of a NumPy array or one in a file, of which nothing else is read.
+
+        `at`: the index of the block in the padded array.
+        """
+        source_index: list[Any] = []
+        block_slices: list[slice] = []
         shape: list[int] = []
         extents = zip(dims, at, array.shape, self.padded_dims(dims).shape, self._sides(dims), strict=True)
         for d, part, extent, padded, (low, _) in extents:
-            first, end, _ = part.indices(padded)
-            start, stop = min(max(first - low, 0), extent), min(max(end - low, 0), extent)
+            begin, end, _ = part.indices(padded)
+            start, stop = min(max(begin - low, 0), extent), min(max(end - low, 0), extent)
             points = self._points(d, dims)
-            chosen.append(slice(start, stop) if points is None else points[first:end])
-            inside.append(slice(start + low - first, stop + low - first) if points is None else slice(None))
-            shape.append(end - first)
-        block = np.asarray(array[tuple(chosen)])
+            source_index.append(slice(start, stop) if points is None else points[begin:end])
+            block_slices.append(slice(start + low - begin, stop + low - begin) if points is None else slice(None))
+            shape.append(end - begin)
+        block = np.asarray(array[tuple(source_index)])
         if block.shape == tuple(shape):
             return block
-        whole = np.zeros(shape, block.dtype)
+        padded_block = np.zeros(shape, block.dtype)
         if block.size:
-            whole[tuple(inside)] = block
-        return whole
+            padded_block[tuple(block_slices)] = block
+        return padded_block
 
     def _in_order(self, array: Any, dims: Dims) -> Any:
-        """An array that is whole on every device, with the points of a mesh in their order."""
+        """An array that every device has whole, with the points of an unstructured mesh in the caller's order."""
         for axis, (d, i) in enumerate(dims.items):
-            if isinstance(part := self.parts.get(d), Subdomains):
-                first = i.start - part.interval.start
-                array = jax.numpy.take(array, part.places[first : first + len(i)], axis)
+            if isinstance(decomposition := self.parts.get(d), Subdomains):
+                first = i.start - decomposition.interval.start
+                array = jax.numpy.take(array, decomposition.places[first : first + len(i)], axis)
         return array
 
     def places(self, dims: Dims) -> tuple[Any, ...]:
-        """The devices, and how the points along each dim are dealt out to them, to compare."""
+        """The mesh, and how the points along each dim are distributed: equal for arrays that are distributed alike."""
         parts = [self.parts.get(d) for d in dims]
         return self.mesh, *(
             (p.axis, p.interval, p.parts, p.owners.tobytes()) if isinstance(p, Subdomains) else p for p in parts
         )
 
     def zero_in_padding(self, array: Any, dims: Dims) -> Any:
-        """An array on the devices with zeros in its padding, to which no cotangent comes back."""
+        """A distributed array with zeros in its padding, to which no cotangents flow."""
         for axis, (d, i) in enumerate(dims.items):
             if d in self.parts and not (mask := self.parts[d].own(i)).all():
                 mask = lax.broadcast_in_dim(mask, array.shape, (axis,))
@@ -212,18 +224,24 @@ class Step:
         return array
 
     def cropped(self, array: Any, dims: Dims) -> Any:
-        """An array without its padding: within a program in its blocks, where XLA deals points out alike.
+        """An array without its padding: within a traced program distributed, if XLA distributes the points alike.
 
-        Elsewhere it is whole on every device: eagerly JAX places no blocks of several extents, and XLA's partitioner
+        Otherwise every device has it whole: eagerly JAX places no blocks of several extents, and XLA's partitioner
         would add up parts of blocks, with zeros beside them, which loses the sign of -0.0.
         """
         if not inside_jit() or not self._dealt_out_alike(dims):
             return self.gathered(array, dims)
         sides = self._sides(dims)
-        return lax.with_sharding_constraint(array[_part(array, sides)], self.sharding(dims)) if _any(sides) else array
+        return (
+            lax.with_sharding_constraint(array[_slices(array, sides)], self.sharding(dims))
+            if _any_padding(sides)
+            else array
+        )
 
     def gathered(self, array: Any, dims: Dims) -> Any:
-        """An array without its padding, whole on every device where it has any."""
+        """An array without its padding, in the caller's order; whole on every device unless it is distributed
+        evenly.
+        """
         sides = self._sides(dims)
         if self.is_even(dims):
             return array
@@ -231,10 +249,12 @@ class Step:
         array = (
             jax.device_put(array, everywhere) if concrete(array) else lax.with_sharding_constraint(array, everywhere)
         )
-        return self._in_order(array[_part(array, sides)], dims)
+        return self._in_order(array[_slices(array, sides)], dims)
 
     def _dealt_out_alike(self, dims: Dims) -> bool:
-        """True if XLA, which puts as many points as it can on the first devices, gives each the points of its block."""
+        """True if XLA's own distribution, as many points as possible on the first devices, gives each device its
+        block.
+        """
         if any(d in subdomains_of(self.parts) for d in dims):
             return False
         parts = [(p, i) for d, i in dims.items if (p := blocks_of(self.parts).get(d)) is not None]
@@ -246,7 +266,7 @@ class Step:
         return {**fields, **self.placed_fixed}
 
     def _put(self, array: Any, dims: Dims) -> jax.Array:
-        """An array of a caller as blocks; of one that is no array of JAX, each device's block is read for it."""
+        """A caller's array as blocks on the devices; of a NumPy array or file each device's block is read for it."""
         sharding = self.sharding(dims)
         if isinstance(array, jax.Array):
             return (blocks_of_process if self.shared else jax.device_put)(self.padded(array, dims), sharding)
@@ -269,7 +289,7 @@ class Step:
         return {} if mesh is None else {n: self.fixed.spec(n, mesh.axis) for n in self.fixed.arrays}
 
     def elsewhere(self, arrays: Arrays) -> list[str]:
-        """The arrays of the devices that do not lie in the blocks of the mesh."""
+        """Names of arrays of JAX that are not distributed in the blocks of the mesh, and will be moved."""
         return [
             p.name
             for p in self.reads
@@ -278,7 +298,7 @@ class Step:
         ]
 
     def padded_arrays(self, arrays: Arrays) -> dict[str, Leaves]:
-        """Arrays of a trace, padded."""
+        """The traced arrays of fields, padded, and the fixed lists and tables."""
         padded = {
             p.name: tuple(self.dealt_out(a, p.type.dims) for a in arrays[p.name])
             for p in self.reads
@@ -287,7 +307,7 @@ class Step:
         return {**padded, **{n: tuple(map(jax.numpy.asarray, leaves)) for n, leaves in self.fixed.arrays.items()}}
 
     def dealt_out(self, array: Any, dims: Dims) -> Any:
-        """An array of a trace, padded."""
+        """A traced array, padded and distributed."""
         array = left_to_xla(jax.numpy.asarray(array), self.mesh)
         if inside_jit() and self._dealt_out_alike(dims):
             array = lax.with_sharding_constraint(array, self.sharding(dims))
@@ -298,7 +318,7 @@ class Step:
         return {p.name: tuple(self.cropped(a, p.type.dims) for a in outputs[p.name]) for p in self.program.results}
 
     def shapes(self) -> dict[str, Leaves]:
-        """The shapes of padded arrays where a program is compiled without any."""
+        """The shapes and shardings of padded arrays, to compile a program without arrays."""
         shapes: dict[str, Leaves] = {}
         for p in self.reads:
             shape, place = self.padded_dims(p.type.dims).shape, self.sharding(p.type.dims)
@@ -322,12 +342,13 @@ class Step:
 
     @cached_property
     def traced(self) -> Any:
-        """From arrays of a trace to results without padding, and what run-time checks found.
+        """The jitted function from traced arrays to cropped results and the failures of checks.
 
-        Of some fields there may be views instead, which hold what is around the blocks (`with_halos_of`).
+        Its `views` replace fields, exchanged by `with_halos_of`.
         """
 
         def run(arrays: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
+            """The results and failures."""
             outputs, failures = self._run(self.padded_arrays(arrays), views)
             return self.taken(outputs), failures
 
@@ -335,15 +356,17 @@ class Step:
 
     @cached_property
     def with_halos_of(self) -> Any:
-        """From some arrays of a trace to their views, exchanged: blocks that overlap in what they hold."""
+        """The jitted function from some traced arrays to their views, which have the halos: overlapping blocks."""
 
         def run(arrays: Arrays) -> dict[str, Leaves]:
+            """The views of the fields."""
             fields = self.padded_arrays(arrays)
             local, plan = part_of_exchange(self.local, self.exchange, set(fields))
             views = self._specs(v.param for v in local.views)
 
             def exchanged(blocks: Arrays) -> dict[str, Leaves]:
-                return {n: tuple(x.whole for x in some) for n, some in with_halos(blocks, local, plan).items()}
+                """The views of one device."""
+                return {n: tuple(x.whole for x in leaves) for n, leaves in with_halos(blocks, local, plan).items()}
 
             return self._mapped(exchanged, (self._specs(self._of(fields)),), views)(fields)
 
@@ -359,14 +382,17 @@ class Step:
         return jax.shard_map(block, mesh=self.mesh, in_specs=specs, out_specs=results)
 
     def _run(self, fields: Arrays, views: Arrays = NOTHING) -> tuple[dict[str, Leaves], list[Any]]:
+        """The padded results and failures of all devices, by `shard_map`, of padded fields and exchanged views."""
         specs = self._specs(self._of(fields))
         specs.update({n: (self._fixed_specs[n],) * len(leaves) for n, leaves in self.fixed.arrays.items()})
-        around = self._specs(v.param for v in self.local.views if v.param.name in views)
-        step = self._mapped(self._block, (specs, around), (self._specs(self.program.results), PartitionSpec()))
+        view_specs = self._specs(v.param for v in self.local.views if v.param.name in views)
+        step = self._mapped(self._block, (specs, view_specs), (self._specs(self.program.results), PartitionSpec()))
         return step(dict(fields), dict(views))
 
     def _block(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
-        """The program of one device: one kernel of all its parts, where those are kernels of stencils."""
+        """The results and failures of one device; if its parts are kernels of stencils, they are parted together as
+        one program.
+        """
         if op_by_op() or not any(e.is_grid and e.in_kernels for e in self._executables):
             return self._in_parts(fields, views)
         flat, structure = jax.tree_util.tree_flatten((fields, views))
@@ -376,27 +402,36 @@ class Step:
         return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shapes), results)
 
     def _in_parts(self, fields: Arrays, views: Arrays) -> tuple[dict[str, Leaves], list[Any]]:
-        """The same part by part, each a program of its own."""
+        """The results and failures of one device, part by part, each a program of its own, after the exchange.
+
+        An interior needs no halo and does not wait for it; folds over distributed dims are combined between stages.
+        """
         local, plan = part_of_exchange(self.local, self.exchange, set(fields)) if views else (self.local, self.exchange)
-        known = with_halos(fields, local, plan)
-        known.update(as_they_are(views, {v.param.name: v for v in self.local.views}))
+        surrounded_views = with_halos(fields, local, plan)
+        surrounded_views.update(complete_views(views, {v.param.name: v for v in self.local.views}))
         blocks, axes = blocks_of(self.parts), frozenset(p.axis for p in self.parts.values())
-        whole: dict[str, Leaves] = {name: fields[name] for name in self.fixed.arrays}
+        own_arrays: dict[str, Leaves] = {name: fields[name] for name in self.fixed.arrays}
         tables = self.fixed.prepared(fields)
         failures: list[Any] = []
         self.checks = []
         outputs: dict[str, list[tuple[Dims, Leaves]]] = {}
-        done: dict[str, Leaves] = {}
+        complete_results: dict[str, Leaves] = {}
         for k, (part, executable) in enumerate(zip(self._programs, self._executables, strict=True)):
             stage = part.program
-            whole.update({p.name: (self._positions(blocks[d], p),) for d, p in part.positions.items() if d in blocks})
+            own_arrays.update(
+                {p.name: (self._positions(blocks[d], p),) for d, p in part.positions.items() if d in blocks}
+            )
             for p in stage.inputs:
                 if (result := part.results.get(p.name)) is not None:
-                    if result not in done:
-                        done[result] = self._whole_block(result, outputs[result])
-                    whole[p.name] = tuple(part_of(x, self._block_of(result), p.type.dims) for x in done[result])
+                    if result not in complete_results:
+                        complete_results[result] = self._whole_block(result, outputs[result])
+                    own_arrays[p.name] = tuple(
+                        part_of(x, self._block_of(result), p.type.dims) for x in complete_results[result]
+                    )
             operands = {
-                p.name: whole[p.name] if p.name in whole else tuple(x.on(p.type.dims) for x in known[p.name])
+                p.name: own_arrays[p.name]
+                if p.name in own_arrays
+                else tuple(x.on(p.type.dims) for x in surrounded_views[p.name])
                 for p in stage.inputs
             }
             if all(axes == {self.parts[d].axis for d in p.type.dims if d in self.parts} for p in stage.results):
@@ -411,25 +446,32 @@ class Step:
             self.checks += [Check(c.diagnostic, Dims()) for c in executable.checks]
             for fold in self.local.combined:
                 if fold.level == k:
-                    whole[fold.param.name] = tuple(self._combined(x, fold) for x in results[fold.param.name])
+                    own_arrays[fold.param.name] = tuple(self._combined(x, fold) for x in results[fold.param.name])
         names = [p.name for p in self.program.results]
-        return {n: done[n] if n in done else self._whole_block(n, outputs[n]) for n in names}, failures
+        return {
+            n: complete_results[n] if n in complete_results else self._whole_block(n, outputs[n]) for n in names
+        }, failures
 
     def _without_padding(self, x: Any, param: Var) -> Any:
-        """A part of a result with zeros beyond the ends of the whole, of which no later step makes anything."""
+        """A part of a result with zeros beyond the ends of the undistributed result, so that later steps read no
+        garbage.
+        """
         if param.name not in self.local.on_every_device:
             return x
-        whole, every = self.program[param.name].type.dims, self.local.on_every_device[param.name]
+        result_dims, own_points = self.program[param.name].type.dims, self.local.on_every_device[param.name]
         for axis, (d, i) in enumerate(param.type.dims.items):
             block = self.parts.get(d)
-            if isinstance(block, Decomposition) and not every[d].covers(i):
-                valid = [(whole[d] & block.block(k)).shifted(block.start(k)) for k in range(block.parts)]
-                first = of_this_device([points.start - i.start for points in valid], block.axis)
-                end = of_this_device([points.stop - i.start for points in valid], block.axis)
-                at = lax.broadcasted_iota("int32", x.shape, axis)
-                before, after = lax.lt(at, lax.broadcast(first, x.shape)), lax.ge(at, lax.broadcast(end, x.shape))
-                beside = lax.bitwise_or(before, after)
-                x = lax.select(beside, lax.full_like(x, 0), x)
+            if isinstance(block, Decomposition) and not own_points[d].covers(i):
+                valid = [(result_dims[d] & block.block(k)).shifted(block.start(k)) for k in range(block.parts)]
+                begins = of_this_device([points.start - i.start for points in valid], block.axis)
+                ends = of_this_device([points.stop - i.start for points in valid], block.axis)
+                position = lax.broadcasted_iota("int32", x.shape, axis)
+                before, after = (
+                    lax.lt(position, lax.broadcast(begins, x.shape)),
+                    lax.ge(position, lax.broadcast(ends, x.shape)),
+                )
+                is_padding = lax.bitwise_or(before, after)
+                x = lax.select(is_padding, lax.full_like(x, 0), x)
         return x
 
     def _block_of(self, result: str) -> Dims:
@@ -438,30 +480,30 @@ class Step:
         return Dims(tuple((d, Interval(0, self.parts[d].size) if d in self.parts else i) for d, i in dims.items))
 
     def _whole_block(self, result: str, parts: Sequence[tuple[Dims, Leaves]]) -> Leaves:
-        """A result on the block, of the parts in which it was computed."""
-        dims, leaves = [part for part, _ in parts], zip(*(some for _, some in parts), strict=True)
-        return tuple(_joined(dims, some, self._block_of(result)) for some in leaves)
+        """A result on the device's block, joined from the parts in which it was computed."""
+        dims, leaves = [part for part, _ in parts], zip(*(arrays for _, arrays in parts), strict=True)
+        return tuple(_joined_parts(dims, arrays, self._block_of(result)) for arrays in leaves)
 
-    def _positions(self, part: Decomposition, place: Var) -> Any:
-        """The coordinates in the whole of the local points."""
+    def _positions(self, decomposition: Decomposition, place: Var) -> Any:
+        """The global coordinates of the local points of a decomposed dim, on this device."""
         ((_, box),) = place.type.dims.items
-        start = lax.mul(lax.axis_index(part.axis), np.int32(part.size))
-        counted = lax.add(lax.iota("int32", len(box)), np.int32(part.interval.start + box.start))
+        start = lax.mul(lax.axis_index(decomposition.axis), np.int32(decomposition.size))
+        counted = lax.add(lax.iota("int32", len(box)), np.int32(decomposition.interval.start + box.start))
         return lax.add(counted, lax.broadcast(start, counted.shape))
 
     def _combined(self, partial: Any, fold: Combined) -> Any:
-        """The folds of the devices along an axis, as one."""
-        part = self.parts[fold.dim]
+        """The folds of all devices along an axis, combined in the order of the devices."""
+        decomposition = self.parts[fold.dim]
         if fold.op == "plus":
-            return lax.psum(partial, part.axis)
-        every = _every(partial, part.axis, part.parts)
-        total = lax.index_in_dim(every, 0, keepdims=False)
-        for k in range(1, part.parts):
-            total = SCALAR[fold.op](total, lax.index_in_dim(every, k, keepdims=False))
+            return lax.psum(partial, decomposition.axis)
+        partials = _all_gathered(partial, decomposition.axis, decomposition.parts)
+        total = lax.index_in_dim(partials, 0, keepdims=False)
+        for k in range(1, decomposition.parts):
+            total = SCALAR[fold.op](total, lax.index_in_dim(partials, k, keepdims=False))
         return total
 
     def _anywhere(self, failure: Any) -> Any:
-        """The failure of a check on any device."""
+        """The failure of a check on any device: -1, or 0 and the largest value shown."""
         axes = tuple(dict.fromkeys(p.axis for p in self.parts.values()))
         position, value = lax.index_in_dim(failure, 0), lax.index_in_dim(failure, 1)
         failed = lax.ge(position, lax.full_like(position, 0))
@@ -470,59 +512,67 @@ class Step:
         return lax.pmax(pair, axes)
 
 
-Sides = Sequence[tuple[int, int]]
+Padding = Sequence[tuple[int, int]]
 
 
-def _any(sides: Sides) -> bool:
+def _any_padding(sides: Padding) -> bool:
     return any(map(any, sides))
 
 
-def _part(array: Any, sides: Sides) -> tuple[slice, ...]:
+def _slices(array: Any, sides: Padding) -> tuple[slice, ...]:
     return tuple(slice(low, n - high) for (low, high), n in zip(sides, array.shape, strict=True))
 
 
-def _joined(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
-    """The parts of a block as one array: the interior, which is the last one, and strips written in place around it.
+def _joined_parts(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
+    """The parts of a block as one array: the interior, which is the last part, with strips written around it in
+    place.
 
-    Whoever makes the interior waits for no message. Tangents are joined side by side: the adjoint of that takes slices,
+    The interior is computed without waiting for messages. Tangents are concatenated: the adjoint of that takes slices,
     and that of updates would copy cotangents.
     """
     if not jax.numpy.issubdtype(parts[0].dtype, np.inexact):
-        return _in_place(dims, parts, block)
+        return _strips_in_place(dims, parts, block)
 
     @jax.custom_jvp
     def joined(*parts: Any) -> Any:
-        return _in_place(dims, parts, block)
+        return _strips_in_place(dims, parts, block)
 
     def tangents(primals: Any, moved: Any) -> tuple[Any, Any]:
+        """The joined array, and its joined tangents."""
         return joined(*primals), _side_by_side(list(zip(dims, moved, strict=True)), block)
 
     joined.defjvp(tangents)
     return joined(*parts)
 
 
-def _in_place(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
+def _strips_in_place(dims: Sequence[Dims], parts: Sequence[Any], block: Dims) -> Any:
+    """The last part, padded to the block, with the other parts written into it."""
     *strips, x = parts
-    sides = [(i.start - b.start, b.stop - i.stop, 0) for i, b in _pairs(block, dims[-1])]
-    whole = lax.pad(x, lax.full((), 0, x.dtype), sides) if _any([side[:2] for side in sides]) else x
+    sides = [(i.start - b.start, b.stop - i.stop, 0) for i, b in _intervals_by_axis(block, dims[-1])]
+    joined = lax.pad(x, lax.full((), 0, x.dtype), sides) if _any_padding([side[:2] for side in sides]) else x
     for part, strip in zip(dims, strips, strict=False):
-        whole = lax.dynamic_update_slice(whole, strip, [i.start - b.start for i, b in _pairs(block, part)])
-    return whole
+        joined = lax.dynamic_update_slice(
+            joined, strip, [i.start - b.start for i, b in _intervals_by_axis(block, part)]
+        )
+    return joined
 
 
 def _side_by_side(parts: Sequence[tuple[Dims, Any]], block: Dims) -> Any:
-    """The same along one dim after the other, of what is on the same points along it."""
+    """The parts of a block concatenated along one dim after the other."""
     if len(parts) == 1:
         return parts[0][1]
     dim = next(d for d, i in parts[0][0].items if any(dims.get(d) != i for dims, _ in parts))
-    along: dict[Interval, list[tuple[Dims, Any]]] = {}
+    parts_by_interval: dict[Interval, list[tuple[Dims, Any]]] = {}
     for dims, x in parts:
-        along.setdefault(dims[dim], []).append((dims.without(dim), x))
-    pieces = [_side_by_side(some, block) for _, some in sorted(along.items(), key=lambda item: item[0].start)]
+        parts_by_interval.setdefault(dims[dim], []).append((dims.without(dim), x))
+    pieces = [
+        _side_by_side(parts_beside, block)
+        for _, parts_beside in sorted(parts_by_interval.items(), key=lambda item: item[0].start)
+    ]
     return lax.concatenate(pieces, block.names.index(dim))
 
 
-def _pairs(block: Dims, part: Dims) -> list[tuple[Interval, Interval]]:
+def _intervals_by_axis(block: Dims, part: Dims) -> list[tuple[Interval, Interval]]:
     """By axis of a block, the points of a part and of the block."""
     return [(i, block[d]) for d, i in block.replaced(part).items]
 
@@ -530,18 +580,20 @@ def _pairs(block: Dims, part: Dims) -> list[tuple[Interval, Interval]]:
 def _local_names(
     local: Localised, holes: Mapping[str, SkipValues], full: frozenset[str]
 ) -> tuple[dict[str, SkipValues], frozenset[str]]:
-    """Facts of tables, and those that are declared full, by their names in the local program."""
+    """Facts of tables, and the tables declared full, by their names in the local program."""
     names = [(v.param.name, v.field.name) for v in local.views] + [(t.param.name, t.name) for t in local.tables]
-    return {here: holes[n] for here, n in names if n in holes}, frozenset(here for here, n in names if n in full)
+    return {local_name: holes[n] for local_name, n in names if n in holes}, frozenset(
+        local_name for local_name, n in names if n in full
+    )
 
 
-def _every(x: Any, axis: str, parts: int) -> Any:
-    """The values of all devices, in their order and the same on each.
+def _all_gathered(x: Any, axis: str, parts: int) -> Any:
+    """The values of all devices along a new first axis, the same on each device; `parts` is their number.
 
-    As a sum with what adds nothing, -0.0, which has a derivative and keeps the sign of zeros.
+    A sum with values that add nothing, -0.0, has a derivative and keeps the sign of zeros.
     """
     if x.dtype == bool:
-        return lax.convert_element_type(_every(lax.convert_element_type(x, "int32"), axis, parts), bool)
+        return lax.convert_element_type(_all_gathered(lax.convert_element_type(x, "int32"), axis, parts), bool)
     nothing = lax.full((parts, *x.shape), -0.0 if jax.numpy.issubdtype(x.dtype, np.inexact) else 0, x.dtype)
     placed = lax.dynamic_update_index_in_dim(nothing, x, lax.axis_index(axis), 0)
     return lax.psum(placed, axis)

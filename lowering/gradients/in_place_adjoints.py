@@ -39,9 +39,11 @@ class WrittenWindow:
     sizes: tuple[int, ...]
 
     def read(self, x: jax.Array, *indices: jax.Array) -> jax.Array:
+        """The window of x that starts at the indices."""
         return lax.dynamic_slice(x, indices, self.sizes, allow_negative_indices=False)
 
     def added(self, x: jax.Array, update: jax.Array, *indices: jax.Array) -> jax.Array:
+        """x with `update` added to the window that starts at the indices."""
         return _written(x, lax.add(self.read(x, *indices), update), *indices)
 
 
@@ -53,9 +55,11 @@ class Fixed:
     stop: tuple[int, ...]
 
     def read(self, x: jax.Array) -> jax.Array:
+        """The slice of x."""
         return lax.slice(x, self.start, self.stop)
 
     def added(self, x: jax.Array, update: jax.Array) -> jax.Array:
+        """x with `update` added to the slice."""
         return lax.dynamic_update_slice(x, lax.add(self.read(x), update), self.start)
 
 
@@ -68,9 +72,11 @@ class Gathered:
     mode: lax.GatherScatterMode
 
     def read(self, x: jax.Array, indices: jax.Array) -> jax.Array:
+        """The slices of x at the rows of `indices`."""
         return lax.gather(x, indices, self.numbers, self.sizes, mode=self.mode)
 
     def added(self, x: jax.Array, update: jax.Array, indices: jax.Array) -> jax.Array:
+        """x with `update` added to the slices at `indices`; equal indices add up."""
         numbers = lax.ScatterDimensionNumbers(
             update_window_dims=self.numbers.offset_dims,
             inserted_window_dims=self.numbers.collapsed_slice_dims,
@@ -85,7 +91,10 @@ Place = WrittenWindow | Fixed | Gathered
 
 
 def _place(eqn: JaxprEqn) -> Place | None:
-    """The place of an equation that reads a part of its first operand."""
+    """The slice that an equation reads of its first operand; None for equations that do not read a part.
+
+    A gather counts only in modes in which out-of-range indices are clamped or excluded.
+    """
     params = eqn.params
     match eqn.primitive.name:
         case "dynamic_slice":
@@ -103,7 +112,8 @@ def threaded(
 ) -> tuple[list[Any], list[Any]]:
     """The results of a jaxpr, and its arguments as their last readers hand them on.
 
-    `handed`: which operands of an equation are among its results, as pairs of places.
+    Reads of a part become `take`, in-place updates `put`, and later equations use the buffer that a `take` hands on.
+    `handed`: for other equations, pairs (operand, result) of places where a result is the operand handed on.
     """
     jaxpr = closed.jaxpr
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
@@ -131,7 +141,7 @@ def threaded(
 
 
 def still(x: Any) -> ad.Zero:
-    """The tangent of what does not move."""
+    """A symbolic zero tangent for an array that does not depend on the inputs."""
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
@@ -142,6 +152,7 @@ take.multiple_results = True
 
 
 def _taken(x: jax.Array, *indices: jax.Array, place: Place) -> list[jax.Array]:
+    """The block read, and the operand handed on."""
     return [place.read(x, *indices), x]
 
 
@@ -149,17 +160,20 @@ _taken_jit = jax.jit(_taken, static_argnames="place")
 
 
 def _taken_apart(x: jax.Array, *indices: jax.Array, place: Place) -> list[jax.Array]:
+    """`_taken` as a call that XLA does not inline."""
     # out of line: a read that is fused into several kernels would run again after the buffer is written, on a copy
     with set_xla_metadata(inlineable="false"):
         return _taken_jit(x, *indices, place=place)
 
 
 def _take_shapes(x: Any, *indices: Any, place: Place) -> list[Any]:
+    """Abstract results of `take`: the block read, and the operand."""
     value = jax.eval_shape(place.read, *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in (x, *indices)))
     return [x.update(shape=value.shape, weak_type=False), x]
 
 
 def _take_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, place: Place) -> tuple[Any, Any]:
+    """JVP of `take`: the same read of the operand's tangent; indices have none."""
     out = take.bind(*primals, place=place)
     if isinstance(tangents[0], ad.Zero):
         return out, [still(o) for o in out]
@@ -167,27 +181,29 @@ def _take_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, place: Place) 
 
 
 def _take_transpose(cotangents: Sequence[Any], x: Any, *indices: Any, place: Place) -> list[Any]:
-    value, whole = cotangents
-    none = [None] * len(indices)
-    if isinstance(value, ad.Zero):
-        return [whole, *none]
-    return [place.added(ad.instantiate_zeros(whole), value, *indices), *none]
+    """Transpose of `take`: the block's cotangent is added, in place, to that of the operand handed on."""
+    block, buffer = cotangents
+    no_index_cotangents = [None] * len(indices)
+    if isinstance(block, ad.Zero):
+        return [buffer, *no_index_cotangents]
+    return [place.added(ad.instantiate_zeros(buffer), block, *indices), *no_index_cotangents]
 
 
 def _take_batched(args: Sequence[Any], axes: Sequence[Any], *, place: Place) -> tuple[Any, Any]:
+    """Batching of `take`: a slice gets the batch axis whole and stays one slice; otherwise the read is mapped."""
     x, *indices = args
-    axis, *others = axes
-    if axis is None or any(a is not None for a in others) or isinstance(place, Gathered):
+    axis, *index_axes = axes
+    if axis is None or any(a is not None for a in index_axes) or isinstance(place, Gathered):
         return [jax.vmap(place.read, axes)(*args), x], (0, axis)
     # a batched slice at one index stays a slice; the rule of lax makes it a gather
     size = x.shape[axis]
     match place:
         case WrittenWindow(sizes):
-            whole = WrittenWindow((*sizes[:axis], size, *sizes[axis:]))
+            batched_place = WrittenWindow((*sizes[:axis], size, *sizes[axis:]))
             indices = [*indices[:axis], lax.full((), 0, indices[0].dtype), *indices[axis:]]
         case Fixed(start, stop):
-            whole = Fixed((*start[:axis], 0, *start[axis:]), (*stop[:axis], size, *stop[axis:]))
-    return take.bind(x, *indices, place=whole), (axis, axis)
+            batched_place = Fixed((*start[:axis], 0, *start[axis:]), (*stop[:axis], size, *stop[axis:]))
+    return take.bind(x, *indices, place=batched_place), (axis, axis)
 
 
 take.def_impl(lambda *operands, place: _taken_jit(*operands, place=place))
@@ -209,6 +225,7 @@ def _written(x: jax.Array, update: jax.Array, *indices: jax.Array) -> jax.Array:
 
 
 def _put_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """JVP of `put`: the same write of tangents."""
     out = put.bind(*primals)
     if all(isinstance(t, ad.Zero) for t in tangents[:2]):
         return out, still(out)
@@ -216,17 +233,21 @@ def _put_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]
 
 
 def _put_transpose(cotangent: Any, x: Any, update: Any, *indices: Any) -> list[Any]:
-    none = [None] * len(indices)
-    places = [ad.is_undefined_primal(x), ad.is_undefined_primal(update)]
+    """Transpose of `put`: `take` reads the update's cotangent, then zeros are written there for the operand's."""
+    no_index_cotangents = [None] * len(indices)
+    moves = [ad.is_undefined_primal(x), ad.is_undefined_primal(update)]
     if isinstance(cotangent, ad.Zero):
-        return [ad.Zero(a.aval) if linear else None for a, linear in zip((x, update), places, strict=True)] + none
-    shape = update.aval.shape if places[1] else update.shape
-    value, rest = take.bind(cotangent, *indices, place=WrittenWindow(tuple(shape)))
-    rest = _written(rest, lax.full_like(value, 0), *indices)
-    return [rest if places[0] else None, value if places[1] else None, *none]
+        return [
+            ad.Zero(a.aval) if linear else None for a, linear in zip((x, update), moves, strict=True)
+        ] + no_index_cotangents
+    shape = update.aval.shape if moves[1] else update.shape
+    update_cotangent, operand_cotangent = take.bind(cotangent, *indices, place=WrittenWindow(tuple(shape)))
+    operand_cotangent = _written(operand_cotangent, lax.full_like(update_cotangent, 0), *indices)
+    return [operand_cotangent if moves[0] else None, update_cotangent if moves[1] else None, *no_index_cotangents]
 
 
 def _put_batched(args: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, Any]:
+    """Batching of `put`: operand and update share a batch axis, written whole; batched indices are mapped by lax."""
     x, update, *indices = args
     if any(a is not None for a in axes[2:]):
         return jax.vmap(_written, axes)(*args), 0

@@ -76,71 +76,80 @@ class _Cotangents:
     known: dict[Variable, jax.Array] = field(default_factory=dict[Variable, jax.Array])
     """The sums, on the boxes that are needed."""
 
-    def add(self, v: Any, part: jax.Array) -> None:
+    def add(self, v: Any, summand: jax.Array) -> None:
+        """Add a summand, on the value's own box, to the cotangent of v; nothing where that is not needed."""
         if not isinstance(v, Literal) and v in self.needed:
-            self.added.setdefault(v, []).append(part)
+            self.added.setdefault(v, []).append(summand)
 
     def sum(self, v: Variable) -> jax.Array | None:
-        """The cotangent of a value, all of whose readers are done, on its box; None where nothing came back."""
+        """The cotangent of a value on the box where it is needed, recorded in `known`; None where nothing came back
+        to it.
+
+        Called once all equations that read the value are transposed: sums up `gathered` reads and `added` summands.
+        """
         box = self.needed[v]
-        parts = [r.of(_part(self.known[r.result], self.needed[r.result], r.within(box))) for r in self._read(v)]
+        summands = [r.of(_subbox(self.known[r.result], self.needed[r.result], r.within(box))) for r in self._read(v)]
         if v in self.added:
-            parts.append(_extended(_total(self.added[v]), _whole(v), box))
-        if parts:
-            self.known[v] = _total(parts)
+            summands.append(_extended(_total(self.added[v]), _whole(v), box))
+        if summands:
+            self.known[v] = _total(summands)
         return self.known.get(v)
 
     def on_itself(self, v: Variable) -> jax.Array:
-        """The cotangent of a value on the box of the value; zeros where nothing came back."""
+        """The cotangent of a value on the box of the value itself; zeros where nothing came back to it."""
         if v not in self.known:
             return lax.full(v.aval.shape, 0, v.aval.dtype)
-        return _part(self.known[v], self.needed[v], _whole(v))
+        return _subbox(self.known[v], self.needed[v], _whole(v))
 
     def _read(self, v: Variable) -> list[_Read]:
+        """The reads of v whose results have a cotangent."""
         return [r for r in self.gathered.get(v, ()) if r.result in self.known]
 
 
 def transposed(
     closed: ClosedJaxpr, count: int, residuals: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[jax.Array | None]:
-    """The cotangents of the operands of a jaxpr after the first `count`, in which it is linear; None for zeros.
+    """The cotangents of the operands of a jaxpr after the first `count`, in which it is linear; None for a zero.
 
-    `cotangents` has one for each result, or None. Linear in the number of equations.
+    `residuals`: the first `count` operands, in which it need not be linear. `cotangents` has one for each result, or
+    None for a zero. The number of equations made is linear in that of the jaxpr.
     """
     jaxpr = closed.jaxpr
-    wanted = jaxpr.invars[count:]
-    linear = linear_variables(jaxpr.eqns, wanted)
+    linear_operands = jaxpr.invars[count:]
+    linear = linear_variables(jaxpr.eqns, linear_operands)
     env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
     env.update(zip(jaxpr.invars[:count], residuals, strict=True))
-    known = [e for e in jaxpr.eqns if not is_linear(e, linear)]
-    applied(known, env)
+    residual_eqns = [e for e in jaxpr.eqns if not is_linear(e, linear)]
+    applied(residual_eqns, env)
     # of arrays of copies the number
-    copies = ((e.outvars[0], _value(e.invars[0], env)) for e in known if e.primitive.name == "broadcast_in_dim")
-    uniform = {v: number for v, number in copies if not np.shape(number)}
-    order = [(e, _reads(e, linear, uniform)) for e in jaxpr.eqns if is_linear(e, linear)]
-    back = _Cotangents(_needed(order, linear, wanted))
+    broadcasts = (
+        (e.outvars[0], _value(e.invars[0], env)) for e in residual_eqns if e.primitive.name == "broadcast_in_dim"
+    )
+    uniform = {v: number for v, number in broadcasts if not np.shape(number)}
+    order = [(e, _offset_reads(e, linear, uniform)) for e in jaxpr.eqns if is_linear(e, linear)]
+    sums = _Cotangents(_needed(order, linear, linear_operands))
     for v, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
         if cotangent is not None:
-            back.add(v, cotangent)
+            sums.add(v, cotangent)
     for eqn, reads in reversed(order):
-        arrived = [back.sum(v) for v in eqn.outvars if v in back.needed]
-        if all(f is None for f in arrived):
+        result_cotangents = [sums.sum(v) for v in eqn.outvars if v in sums.needed]
+        if all(f is None for f in result_cotangents):
             continue
         if reads is None:
             operands = [v for v in eqn.invars if not isinstance(v, Literal) and v in linear]
-            results = [back.on_itself(v) for v in eqn.outvars]
-            for v, part in zip(operands, _back(eqn, linear, env, results), strict=True):
-                back.add(v, part)
+            results = [sums.on_itself(v) for v in eqn.outvars]
+            for v, summand in zip(operands, _jax_transpose(eqn, linear, env, results), strict=True):
+                sums.add(v, summand)
             continue
         if eqn.primitive.name == "optimization_barrier":
             # stored going forward, since it is read at many offsets; so it is going back
             for v in eqn.outvars:
-                if v in back.known:
-                    back.known[v] = lax.optimization_barrier(back.known[v])
+                if v in sums.known:
+                    sums.known[v] = lax.optimization_barrier(sums.known[v])
         for read in reads:
-            if read.operand in back.needed:
-                back.gathered.setdefault(read.operand, []).append(read)
-    return [back.sum(v) for v in wanted]
+            if read.operand in sums.needed:
+                sums.gathered.setdefault(read.operand, []).append(read)
+    return [sums.sum(v) for v in linear_operands]
 
 
 def is_linear(eqn: JaxprEqn, linear: set[Variable]) -> bool:
@@ -149,7 +158,7 @@ def is_linear(eqn: JaxprEqn, linear: set[Variable]) -> bool:
 
 
 def linear_variables(eqns: Iterable[JaxprEqn], start: Iterable[Variable]) -> set[Variable]:
-    """The variables that are computed of some, and these."""
+    """The variables `start`, and all that the equations, in order, compute of one of them."""
     linear = set(start)
     for e in eqns:
         if is_linear(e, linear):
@@ -158,7 +167,7 @@ def linear_variables(eqns: Iterable[JaxprEqn], start: Iterable[Variable]) -> set
 
 
 def applied(eqns: Iterable[JaxprEqn], env: dict[Any, Any]) -> None:
-    """Put what equations give into the environment that they read."""
+    """Evaluate equations in order; their results are added to `env`, the values of variables so far."""
     for e in eqns:
         results = e.primitive.bind(*(_value(v, env) for v in e.invars), **e.primitive.get_bind_params(e.params))
         env.update(zip(e.outvars, results if e.primitive.multiple_results else [results], strict=True))
@@ -168,35 +177,40 @@ def _value(v: Any, env: dict[Any, Any]) -> Any:
     return v.val if isinstance(v, Literal) else env[v]
 
 
-def _reads(eqn: JaxprEqn, linear: set[Variable], uniform: dict[Variable, Any]) -> list[_Read] | None:
-    """The linear operands of an equation with their boxes; None where its result is known on its own box alone."""
-    name, (result, *others) = eqn.primitive.name, eqn.outvars
-    places = [k for k, v in enumerate(eqn.invars) if not isinstance(v, Literal) and v in linear]
+def _offset_reads(eqn: JaxprEqn, linear: set[Variable], uniform: dict[Variable, Any]) -> list[_Read] | None:
+    """The linear operands of an equation and their offsets in the result; None if it is transposed on its own box.
+
+    A list for sums, negation, copies, casts, unit slices, barriers, and products with one number (`SCALING`, `uniform`:
+    arrays that are copies of one number). Other equations are transposed by JAX (`_jax_transpose`).
+    """
+    name, (result, *other_results) = eqn.primitive.name, eqn.outvars
+    linear_places = [k for k, v in enumerate(eqn.invars) if not isinstance(v, Literal) and v in linear]
     zero = (0,) * len(shape_of(result))
 
     def all_of(*functions: Callable[[jax.Array], jax.Array]) -> list[_Read]:
-        return [_Read(eqn.invars[k], result, zero, f) for k, f in enumerate(functions) if k in places]
+        """A read at offset 0 of every linear operand, one function of cotangents per operand."""
+        return [_Read(eqn.invars[k], result, zero, f) for k, f in enumerate(functions) if k in linear_places]
 
     match name:
         case "add" | "add_any":
-            return all_of(_same, _same)
+            return all_of(_unchanged, _unchanged)
         case "sub":
-            return all_of(_same, lax.neg)
+            return all_of(_unchanged, lax.neg)
         case "neg":
             return all_of(lax.neg)
         case "copy":
-            return all_of(_same)
+            return all_of(_unchanged)
         case "convert_element_type":
             element = element_of(eqn.invars[0])
             return all_of(lambda c: lax.convert_element_type(c, element))
         case "slice" if not any(k != 1 for k in eqn.params["strides"] or ()):
-            return [_Read(eqn.invars[0], result, tuple(eqn.params["start_indices"]), _same)]
+            return [_Read(eqn.invars[0], result, tuple(eqn.params["start_indices"]), _unchanged)]
         case "optimization_barrier":
-            pairs = [(eqn.invars[k], eqn.outvars[k]) for k in places]
-            return [_Read(v, w, (0,) * len(shape_of(w)), _same) for v, w in pairs]
-        case _ if name in SCALING and not others:
-            (place, *more) = places
-            if more or place not in SCALING[name]:
+            pairs = [(eqn.invars[k], eqn.outvars[k]) for k in linear_places]
+            return [_Read(v, w, (0,) * len(shape_of(w)), _unchanged) for v, w in pairs]
+        case _ if name in SCALING and not other_results:
+            (place, *other_places) = linear_places
+            if other_places or place not in SCALING[name]:
                 return None
             other = eqn.invars[1 - place]
             factor = other.val if isinstance(other, Literal) else uniform.get(other)
@@ -204,6 +218,7 @@ def _reads(eqn: JaxprEqn, linear: set[Variable], uniform: dict[Variable, Any]) -
                 return None
 
             def scaled(c: jax.Array) -> jax.Array:
+                """The same product of a cotangent and the number."""
                 number = lax.full(c.shape, factor, c.dtype)
                 return eqn.primitive.bind(*((c, number) if place == 0 else (number, c)), **eqn.params)
 
@@ -212,36 +227,43 @@ def _reads(eqn: JaxprEqn, linear: set[Variable], uniform: dict[Variable, Any]) -
             return None
 
 
-def _same(cotangent: jax.Array) -> jax.Array:
+def _unchanged(cotangent: jax.Array) -> jax.Array:
     return cotangent
 
 
 def _needed(
-    order: Iterable[tuple[JaxprEqn, list[_Read] | None]], linear: set[Variable], wanted: Iterable[Variable]
+    order: Iterable[tuple[JaxprEqn, list[_Read] | None]], linear: set[Variable], linear_operands: Iterable[Variable]
 ) -> dict[Variable, Box]:
-    """On which box the cotangent of each value is needed: on its own at least, and where its operands' reach."""
-    boxes = {v: _whole(v) for v in wanted}
+    """The box on which the cotangent of each value is needed.
+
+    `order`: the linear equations, with their reads. The box contains the value's own one, and grows where operands need
+    it.
+    """
+    boxes = {v: _whole(v) for v in linear_operands}
     for eqn, reads in order:
         if reads is not None:
             for read in reads:
                 if read.operand in boxes:
-                    boxes[read.result] = _hull(read.within(boxes[read.operand]), boxes.get(read.result))
+                    boxes[read.result] = _box_hull(read.within(boxes[read.operand]), boxes.get(read.result))
         elif any(v in boxes for v in eqn.invars if not isinstance(v, Literal) and v in linear):
             boxes.update((v, _whole(v)) for v in eqn.outvars)
     return boxes
 
 
-def _back(
+def _jax_transpose(
     eqn: JaxprEqn, linear: set[Variable], env: dict[Any, Any], results: Sequence[jax.Array]
 ) -> Sequence[jax.Array]:
-    """The transpose of one equation as JAX has it."""
-    moving = [not isinstance(v, Literal) and v in linear for v in eqn.invars]
-    shapes = [v.aval for v, moves in zip(eqn.invars, moving, strict=True) if moves]
+    """The cotangents of the linear operands of one equation, by `jax.linear_transpose`, of those of its results."""
+    is_linear_operand = [not isinstance(v, Literal) and v in linear for v in eqn.invars]
+    shapes = [v.aval for v, is_linear_here in zip(eqn.invars, is_linear_operand, strict=True) if is_linear_here]
     parameters = eqn.primitive.get_bind_params(eqn.params)
 
     def function(*tangents: Any) -> Any:
-        some = iter(tangents)
-        operands = [next(some) if m else _value(v, env) for v, m in zip(eqn.invars, moving, strict=True)]
+        """The results of the equation as a function of its linear operands."""
+        linear_values = iter(tangents)
+        operands = [
+            next(linear_values) if m else _value(v, env) for v, m in zip(eqn.invars, is_linear_operand, strict=True)
+        ]
         values = eqn.primitive.bind(*operands, **parameters)
         return list(values) if eqn.primitive.multiple_results else [values]
 
@@ -265,27 +287,28 @@ def _whole(v: Variable) -> Box:
     return tuple((0, n) for n in v.aval.shape)
 
 
-def _hull(a: Box, b: Box | None) -> Box:
+def _box_hull(a: Box, b: Box | None) -> Box:
     return a if b is None else tuple((min(p, r), max(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
 
 
-def _part(x: jax.Array, box: Box, part: Box) -> jax.Array:
-    """A part of a box."""
-    if part == box:
+def _subbox(x: jax.Array, box: Box, subbox: Box) -> jax.Array:
+    """The array on `subbox`, a box inside of its own `box`."""
+    if subbox == box:
         return x
-    starts = [p - a for (a, _), (p, _) in zip(box, part, strict=True)]
-    return lax.slice(x, starts, [s + q - p for s, (p, q) in zip(starts, part, strict=True)])
+    starts = [p - a for (a, _), (p, _) in zip(box, subbox, strict=True)]
+    return lax.slice(x, starts, [s + q - p for s, (p, q) in zip(starts, subbox, strict=True)])
 
 
-def _extended(x: jax.Array, box: Box, whole: Box) -> jax.Array:
-    """An array on a larger box, with zeros around."""
-    if whole == box:
+def _extended(x: jax.Array, box: Box, larger_box: Box) -> jax.Array:
+    """The array, which has `box`, on the larger box `larger_box`, with zeros around."""
+    if larger_box == box:
         return x
-    sides = [(a - p, q - b, 0) for (a, b), (p, q) in zip(box, whole, strict=True)]
+    sides = [(a - p, q - b, 0) for (a, b), (p, q) in zip(box, larger_box, strict=True)]
     return lax.pad(x, lax.full((), 0, x.dtype), sides)
 
 
 def _total(parts: Sequence[jax.Array]) -> jax.Array:
+    """The sum of one or more arrays."""
     total = parts[0]
     for part in parts[1:]:
         total = lax.add(total, part)
@@ -296,40 +319,52 @@ Function = Callable[..., list[jax.Array]]
 
 
 def gathering(function: Function) -> Function:
-    """The same function of arrays, giving a list of arrays; loops and conditionals in it keep JAX's transpose."""
+    """The same function of arrays to a list of arrays, whose reverse mode gathers cotangents (`stencil_tangents`).
+
+    JAX's own transpose is kept if a linear equation is a program of its own (loops, conditionals), or if none is a
+    slice.
+    """
 
     @jax.custom_jvp
     def value(*xs: Any) -> list[Any]:
         return function(*xs)
 
     def jvp(xs: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        varied = [k for k, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
-        directions = [tangents[k] for k in varied]
+        """The results, and their tangents: by `stencil_tangents` for a stencil, else as `jax.jvp` has them.
+
+        `xs` and `tangents` are primals and tangents, of which symbolic zeros are left out.
+        """
+        moving_operands = [k for k, t in enumerate(tangents) if not isinstance(t, SymbolicZero)]
+        directions = [tangents[k] for k in moving_operands]
 
         def both(xs: Sequence[Any], directions: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-            """The results that have tangents, those, and the other results."""
+            """The results of floating types, their tangents, and the other results."""
 
-            def some(*moved: Any) -> tuple[list[Any], list[Any]]:
-                results = function(*replaced(xs, varied, moved))
+            def some(*tangents_of_floats: Any) -> tuple[list[Any], list[Any]]:
+                """The results of floating types, and the others, as a function of the operands that move."""
+                results = function(*replaced(xs, moving_operands, tangents_of_floats))
                 return [r for r in results if moves(r)], [r for r in results if not moves(r)]
 
-            return jax.jvp(some, [xs[k] for k in varied], list(directions), has_aux=True)
+            return jax.jvp(some, [xs[k] for k in moving_operands], list(directions), has_aux=True)
 
         closed, (shapes, _, others) = jax.make_jaxpr(both, return_shape=True)(list(xs), directions)
         stencil = _is_stencil(closed, len(directions))
         lists = _linearised(closed, xs, directions, len(shapes)) if stencil else both(xs, directions)
-        floats, moved, rest = map(iter, lists)
+        floats, tangents_of_floats, other_results = map(iter, lists)
         order = [moves(s) for s in jax.eval_shape(function, *xs)] if others else [True] * len(shapes)
-        results = [next(floats) if m else next(rest) for m in order]
-        still = (np.zeros(r.shape, jax.dtypes.float0) for r in results)
-        return results, [next(moved) if m else s for m, s in zip(order, still, strict=True)]
+        results = [next(floats) if m else next(other_results) for m in order]
+        zero_tangents = (np.zeros(r.shape, jax.dtypes.float0) for r in results)
+        return results, [next(tangents_of_floats) if m else s for m, s in zip(order, zero_tangents, strict=True)]
 
     value.defjvp(jvp, symbolic_zeros=True)
     return value
 
 
 def _is_stencil(closed: ClosedJaxpr, count: int) -> bool:
-    """True if the linear equations of a jaxpr read at offsets, and none of them is a program of its own."""
+    """True if linear equations of a jaxpr include a slice, and none is a program of its own.
+
+    `count`: the jaxpr is linear in its last `count` arguments.
+    """
     jaxpr = closed.jaxpr
     linear = linear_variables(jaxpr.eqns, jaxpr.invars[len(jaxpr.invars) - count :])
     equations = [e for e in jaxpr.eqns if is_linear(e, linear)]
@@ -342,7 +377,11 @@ def _is_stencil(closed: ClosedJaxpr, count: int) -> bool:
 def _linearised(
     closed: ClosedJaxpr, xs: Sequence[Any], directions: Sequence[Any], results: int
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """A linearised jaxpr of values and their tangents: `results` values, their tangents as one primitive, the rest."""
+    """The values, their tangents as one `stencil_tangents`, and the remaining results of a jaxpr of (xs,
+    directions).
+
+    `results`: the number of values; the jaxpr gives them, their tangents, and the other results, in this order.
+    """
     jaxpr = closed.jaxpr
     start = jaxpr.invars[len(xs) :]
     linear = linear_variables(jaxpr.eqns, start)
@@ -350,41 +389,45 @@ def _linearised(
     env.update(zip(jaxpr.invars, xs, strict=False))
     applied((e for e in jaxpr.eqns if not is_linear(e, linear)), env)
     tangents = jaxpr.outvars[results : 2 * results]
-    eqns, kept = _tangent_equations(jaxpr.eqns, linear, tangents)
+    eqns, residual_variables = _tangent_equations(jaxpr.eqns, linear, tangents)
 
     def moved(residuals: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-        inner: dict[Any, Any] = dict(zip([*kept, *start], [*residuals, *directions], strict=True))
+        """The tangents as a function of residuals and directions."""
+        inner: dict[Any, Any] = dict(zip([*residual_variables, *start], [*residuals, *directions], strict=True))
         applied(eqns, inner)
         return [_value(v, inner) for v in tangents]
 
-    residuals = [env[v] for v in kept]
+    residuals = [env[v] for v in residual_variables]
     body = jax.make_jaxpr(moved)(residuals, list(directions))
-    derivatives = stencil_tangents.bind(*residuals, *directions, body=body, count=len(kept))
-    values, rest = ([_value(v, env) for v in some] for some in (jaxpr.outvars[:results], jaxpr.outvars[2 * results :]))
-    return values, derivatives, rest
+    derivatives = stencil_tangents.bind(*residuals, *directions, body=body, count=len(residual_variables))
+    values, other_results = (
+        [_value(v, env) for v in variables] for variables in (jaxpr.outvars[:results], jaxpr.outvars[2 * results :])
+    )
+    return values, derivatives, other_results
 
 
 def _tangent_equations(
     eqns: Sequence[JaxprEqn], linear: set[Variable], results: Sequence[Any]
 ) -> tuple[list[JaxprEqn], list[Variable]]:
-    """The equations of tangents, with the constants among their operands, and what is kept of the forward pass.
+    """The equations that tangents need, and the variables of the forward pass that these read: the residuals.
 
-    Constants are computed of numbers alone: positions, masks of intervals, copies of one number. Nothing is kept of
-    them, and the transpose sees which arrays are one number.
+    Constants, which are computed of numbers alone (positions, masks of intervals, copies of one number), are computed
+    again among the tangents and so are no residuals; the transpose then sees which arrays are one number. `results`:
+    the variables of the tangents.
     """
     constant: set[Variable] = set()
     for e in eqns:
         if not is_linear(e, linear) and all(not shape_of(v) or v in constant for v in e.invars):
             constant.update(v for v in e.outvars if shape_of(v))
     # in the order of the equations, as a dict keeps it
-    wanted = {v: None for e in eqns if is_linear(e, linear) for v in e.invars if not isinstance(v, Literal)}
-    wanted.update((v, None) for v in results if not isinstance(v, Literal))
+    read = {v: None for e in eqns if is_linear(e, linear) for v in e.invars if not isinstance(v, Literal)}
+    read.update((v, None) for v in results if not isinstance(v, Literal))
     for e in reversed(eqns):
-        if any(v in wanted and v in constant for v in e.outvars):
-            wanted.update((v, None) for v in e.invars if not isinstance(v, Literal))
-    chosen = [e for e in eqns if is_linear(e, linear) or any(v in wanted and v in constant for v in e.outvars)]
-    inside = {v for e in chosen for v in e.outvars}
-    return chosen, [v for v in wanted if v not in inside and v not in linear]
+        if any(v in read and v in constant for v in e.outvars):
+            read.update((v, None) for v in e.invars if not isinstance(v, Literal))
+    kept_eqns = [e for e in eqns if is_linear(e, linear) or any(v in read and v in constant for v in e.outvars)]
+    computed = {v for e in kept_eqns for v in e.outvars}
+    return kept_eqns, [v for v in read if v not in computed and v not in linear]
 
 
 # The primitive: a jaxpr over residuals and tangents

@@ -45,21 +45,25 @@ class Block(Points):
     # Numbers
 
     def _number(self, index: Index) -> Number:
+        """The name of an index as a 64-bit integer: one for the block, or a vector if it differs from lane to lane.
+
+        `Index.symbol`: None for a constant, an `Entry` for a number read from a table, else an axis.
+        """
         match index.symbol:
             case None:
                 return Number(str(index.offset))
             case Entry(of, at):
                 entry = self.entries[of, at]
                 kind, sign = kind_of(entry.element), "z" if entry.element.startswith("u") else "s"
-                wide = self.text.vector("i64")
+                vector_type = self.text.vector("i64")
                 name = (
                     entry.name
                     if kind == "i64"
-                    else self.text.put(f"{sign}ext {self.text.vector(kind)} {entry.name} to {wide}")
+                    else self.text.put(f"{sign}ext {self.text.vector(kind)} {entry.name} to {vector_type}")
                 )
                 if self.lane is None or self.lane not in symbols_of(at):
                     # one number for all lanes
-                    number = Number(self.text.put(f"extractelement {wide} {name}, i64 0"))
+                    number = Number(self.text.put(f"extractelement {vector_type} {name}, i64 0"))
                 else:
                     number = Number(name, True)
             case axis if axis == self.lane:
@@ -71,26 +75,27 @@ class Block(Points):
         return self._linear([(number, index.factor)], index.offset)
 
     def _linear(self, terms: Iterable[tuple[Number, int]], offset: int) -> Number:
-        """A sum of numbers with factors, and an offset."""
+        """The sum of numbers times factors, and an offset; a vector if one of the numbers is."""
         total = Number(str(offset))
         for number, factor in terms:
-            wide = number.wide or total.wide
-            kind = self.text.vector("i64") if wide else "i64"
-            one = self._widened(number, wide)
+            is_vector = number.wide or total.wide
+            kind = self.text.vector("i64") if is_vector else "i64"
+            term = self._widened(number, is_vector)
             if factor != 1:
-                one = self.text.put(f"mul {kind} {one}, {self._widened(Number(str(factor)), wide)}")
+                term = self.text.put(f"mul {kind} {term}, {self._widened(Number(str(factor)), is_vector)}")
             if total != Number("0"):
-                one = self.text.put(f"add {kind} {one}, {self._widened(total, wide)}")
-            total = Number(one, wide)
+                term = self.text.put(f"add {kind} {term}, {self._widened(total, is_vector)}")
+            total = Number(term, is_vector)
         return total
 
-    def _widened(self, number: Number, wide: bool = True) -> str:
-        return self.text.splat("i64", number.name) if wide and not number.wide else number.name
+    def _widened(self, number: Number, is_vector: bool = True) -> str:
+        return self.text.splat("i64", number.name) if is_vector and not number.wide else number.name
 
     def number(self, index: Index) -> Lanes:
         return Lanes(self._widened(self._number(index)), "int64")
 
     def below(self, index: Index, limit: int) -> Lanes:
+        """True in lanes whose index is below a limit."""
         number = self._number(index)
         if number.wide:
             kind = self.text.vector("i64")
@@ -119,11 +124,11 @@ class Block(Points):
             return value.name
         return self.text.put(f"zext {self.text.vector('i1')} {value.name} to {self.text.vector('i8')}")
 
-    def loaded(self, v: Variable, position: Position, clamped: Sequence[bool], apart: bool = False) -> Lanes:
-        """The elements of an array at a position; `clamped` along the axes on which it may be outside of the array.
+    def loaded(self, v: Variable, position: Position, clamped: Sequence[bool], clamped_by_lane: bool = False) -> Lanes:
+        """The elements of v at a position; `clamped` says along which axes it may be out of range and is clamped.
 
-        `apart` where the lanes are clamped each by itself. What is read at indices is clamped, as XLA does it: who
-        promised that they are inside may be wrong.
+        `clamped_by_lane`: the lanes are clamped each by itself, and loaded one by one. Positions read of tables are
+        always clamped, as XLA does it, since a promise that they are in bounds may be wrong.
         """
         element = element_of(v).name
         numbers = [
@@ -134,10 +139,10 @@ class Block(Points):
             numbers[0] = self._row(v, numbers[0])
         strides = strides_of(v)
         step = self.step(v, position)
-        others = (n for n, i in zip(numbers, position, strict=True) if i.symbol != self.lane)
-        wide = any(n.wide for n in others) or (step != 0 and apart)
+        other_numbers = (n for n, i in zip(numbers, position, strict=True) if i.symbol != self.lane)
+        lanes_are_loaded_singly = any(n.wide for n in other_numbers) or (step != 0 and clamped_by_lane)
         pointer = self._pointer(v)
-        if not wide:
+        if not lanes_are_loaded_singly:
             first = self._linear(zip(self._first_lane(position, numbers), strides, strict=True), 0)
             pointer = self._at(pointer, element, first.name)
             return self.lanes_at(pointer, step, element)
@@ -148,12 +153,14 @@ class Block(Points):
         return self._gathered([self._at(pointer, element, one) for one in each], element)
 
     def step(self, v: Variable, position: Position) -> int:
-        """Elements between two lanes."""
+        """The distance, in elements of v, of two neighbouring lanes."""
         strides = strides_of(v)
         return sum(s * i.factor for s, i in zip(strides, position, strict=True) if i.symbol == self.lane)
 
     def lanes_at(self, pointer: str, step: int, element: str) -> Lanes:
-        """The elements of all lanes, `step` apart, from that of the first."""
+        """The elements of all lanes from a pointer to that of the first, `step` elements apart: a vector, a splat,
+        or single loads.
+        """
         memory = memory_of(element)
         if step == 1 or self.lanes == 1:
             return self._as_value(self.text.loaded(self.text.vector(memory), pointer, element), element)
@@ -162,21 +169,22 @@ class Block(Points):
         return self._gathered([self._at(pointer, element, str(step * k)) for k in range(self.lanes)], element)
 
     def _gathered(self, places: Sequence[str], element: str) -> Lanes:
+        """The elements at one pointer per lane, as a vector."""
         memory = memory_of(element)
         return self._as_value(
             self.text.gathered([self.text.loaded(memory, p, element) for p in places], memory), element
         )
 
     def _first_lane(self, position: Position, numbers: Sequence[Number]) -> list[Number]:
-        """The numbers of the first column of the block."""
-        first = list(numbers)
+        """The numbers of the position at the first lane of the block."""
+        numbers_of_first_lane = list(numbers)
         for k, index in enumerate(position):
             if self.lane is not None and index.symbol == self.lane:
-                first[k] = self._linear([(Number(self.axes[self.lane]), index.factor)], index.offset)
-        return first
+                numbers_of_first_lane[k] = self._linear([(Number(self.axes[self.lane]), index.factor)], index.offset)
+        return numbers_of_first_lane
 
     def _in_range(self, number: Number, extent: int, clamped: bool) -> Number:
-        """A number that is brought into an extent, where that is asked: what is read there then is not used."""
+        """The number clamped to 0 … extent - 1 if `clamped`; out-of-range points are masked by their readers."""
         if not clamped:
             return number
         kind, mangled = (self.text.vector("i64"), f"v{self.lanes}i64") if number.wide else ("i64", "i64")
@@ -193,6 +201,7 @@ class Block(Points):
         return self.text.select(condition, a, b)
 
     def fold(self, e: JaxprEqn, a: Lanes, b: Lanes) -> Lanes:
+        """The result of the operation of a reduction on two elements."""
         name = e.primitive.name.removeprefix("reduce_")
         return self.text.operation({"sum": "add", "prod": "mul"}.get(name, name), [a, b], a.element, {})
 

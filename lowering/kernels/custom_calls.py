@@ -41,9 +41,10 @@ WORTH_THREADS = 100_000
 
 @cache
 def is_available() -> bool:
-    """Kernels for CPUs can be compiled and called: llvmlite is there, and the version of XLA's interface is known.
+    """True if kernels for CPUs can be compiled and called: llvmlite is installed, and XLA's interface has a known
+    version.
 
-    Says once where they are not, and could be.
+    Cached; warns once if the platform could have them and they are not available.
     """
     if sys.platform not in ("linux", "darwin"):
         return False
@@ -63,7 +64,7 @@ def is_available() -> bool:
 def launched(
     program: Program, region: Swept | Staged, results: Sequence[Variable], env: Mapping[Any, Any]
 ) -> list[Any]:
-    """The results of a kernel, of arrays by variable."""
+    """The results of a kernel, as an XLA custom call; `env` has the arrays by variable."""
     if not results:
         return []  # nobody reads it
     constants = dict[Any, Any]()
@@ -81,15 +82,16 @@ def launched(
 
 
 def threads() -> int:
-    """Threads that a kernel runs on at most: the processors of this process, or fewer where that is asked for.
+    """The most threads that a kernel uses: the processors of this process, or fewer by `OMP_NUM_THREADS` or a CPU
+    quota.
 
-    XLA's pool has as many threads as processors that the process may run on. A group of processes that may use less
-    time than those have, and `OMP_NUM_THREADS`, which loops compiled otherwise follow, leave it as it is.
+    XLA's pool has as many threads as processors that the process may run on, and regards neither of the other two
+    limits.
     """
     limits = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1]
-    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if asked.isdigit():
-        limits.append(int(asked))
+    omp_threads = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if omp_threads.isdigit():
+        limits.append(int(omp_threads))
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         limits.append(-(-int(quota) // int(period)))
@@ -105,7 +107,11 @@ LOCK = Lock()
 
 
 def _registered(kernel: Kernel) -> str:
-    """The name by which XLA calls a kernel, which is compiled where that was not done before."""
+    """The name of the custom call of a kernel; compiles and registers it once in the process (`REGISTERED`).
+
+    The name is a hash of the code, the processor and the LLVM version. Work is parted for several threads if it exceeds
+    `WORTH_THREADS`.
+    """
     llvm: Any = import_module("llvmlite.binding")
     most = threads()
     size = -(-kernel.blocks // (most * PER_THREAD)) if kernel.work >= WORTH_THREADS else kernel.blocks
@@ -133,8 +139,8 @@ def _registered(kernel: Kernel) -> str:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        what = "\n".join([str(llvm.llvm_version_info), cpu, features, text])
-        name = f"tensorir_{hashlib.sha256(what.encode()).hexdigest()[:32]}"
+        hashed_text = "\n".join([str(llvm.llvm_version_info), cpu, features, text])
+        name = f"tensorir_{hashlib.sha256(hashed_text.encode()).hexdigest()[:32]}"
         if name not in REGISTERED:
             machine = llvm.Target.from_default_triple().create_target_machine(
                 cpu=cpu, features=features, opt=2, codemodel="jitdefault", jit=True
@@ -151,7 +157,11 @@ def _registered(kernel: Kernel) -> str:
 
 
 def _object(name: str, text: str, machine: Any) -> bytes:
-    """The code of a kernel: compiled, or read from the folder in which XLA's programs are kept, if there is one."""
+    """The machine code of a kernel: from JAX's compilation cache folder if it is there, else compiled, and stored
+    there.
+
+    A file is a SHA-256 digest and the code; one that does not match is compiled again.
+    """
     llvm: Any = import_module("llvmlite.binding")
     switches: Any = jax.config
     folder = switches.jax_compilation_cache_dir

@@ -39,13 +39,16 @@ WARP = 32
 def launched(
     program: Program, region: Grid | Swept, results: Sequence[Variable], env: Mapping[Any, Any], interpret: bool = False
 ) -> list[Any]:
-    """Results of a kernel; `interpret` runs it without a GPU."""
+    """The results of a kernel, as a Pallas call; `env` has the arrays by variable, `interpret` runs it without a
+    GPU.
+    """
     blocks = blocks_of(region.shape, ROW if isinstance(region, Grid) else POINTS)
     arrays = {v: env[v] for v in region.reads}
     if isinstance(region, Swept):
         arrays |= {v: x for s in region.sweeps for v, x in s.body.constants.items()}
 
     def kernel(*refs: Any) -> None:
+        """One program of the kernel, of references to its operands and results."""
         names = [*arrays, *results]
         block = _Block(region.shape, blocks, dict(zip(names, refs, strict=True)))
         match region:
@@ -68,30 +71,30 @@ def launched(
 
 
 def blocks_of(shape: Sequence[int], row: int) -> tuple[int, ...]:
-    """Points of a program along each axis: powers of two, along two axes at most.
+    """Points of a program along each axis of the grid: powers of two, more than 1 along the last two axes only.
 
-    `row` is the least that the last axis should have, if that many points are there. More of them, where no more points
-    than one in sixteen are outside of the array.
+    `row`: the least extent along the last axis, if it has that many points; it is doubled while at most one point in
+    sixteen lies outside of the array.
 
     >>> blocks_of((1024, 1024, 80), 16), blocks_of((8192, 8192), 16), blocks_of((512, 512), 256), blocks_of((1000,), 16)
     ((1, 16, 16), (4, 64), (1, 256), (32,))
     """
     if not shape:
         return ()
-    most = POINTS
-    while most > WARP and prod(shape) < most * PROGRAMS:
-        most //= 2
+    points = POINTS
+    while points > WARP and prod(shape) < points * PROGRAMS:
+        points //= 2
     *outer, last = shape
-    width = min(row, most, _power(last))
-    while width * 2 <= min(64, most) and _padded(last, width * 2) * 16 <= last * 17:
+    width = min(row, points, _next_power_of_two(last))
+    while width * 2 <= min(64, points) and _padded(last, width * 2) * 16 <= last * 17:
         width *= 2
     if not outer:
-        return (min(most, _power(last)),)
-    height = min(most // width, _power(outer[-1]))
+        return (min(points, _next_power_of_two(last)),)
+    height = min(points // width, _next_power_of_two(outer[-1]))
     return (*(1 for _ in outer[:-1]), height, width)
 
 
-def _power(n: int) -> int:
+def _next_power_of_two(n: int) -> int:
     return 1 << max(0, n - 1).bit_length()
 
 
@@ -113,6 +116,7 @@ class _Block(Points):
     levels: int = 1
 
     def __post_init__(self) -> None:
+        """Compute the coordinates of the block's points from the number of the program."""
         super().__init__()
         wide = [k for k, b in enumerate(self.blocks) if b > 1]
         self.dims = tuple(self.blocks[k] for k in wide)
@@ -129,7 +133,9 @@ class _Block(Points):
             self.axes[k] = number
 
     def at_level(self, level: Any, levels: int) -> _Block:
-        """The block at a level of its columns."""
+        """A copy of the block at a level of its columns, whose entries are its own; `levels` is the number of
+        levels.
+        """
         inner = _Block.__new__(_Block)
         inner.shape, inner.blocks, inner.refs, inner.dims = self.shape, self.blocks, self.refs, self.dims
         inner.axes, inner.levels = [*self.axes[: len(self.shape)], level], levels
@@ -144,6 +150,7 @@ class _Block(Points):
         return self.axes[symbol]
 
     def number(self, index: Index) -> Any:
+        """An index as int32: a number, or a vector along a dim of the block."""
         if index.symbol is None:
             return np.int32(index.offset)
         number = self.symbol(index.symbol)
@@ -152,13 +159,14 @@ class _Block(Points):
         return number + np.int32(index.offset) if index.offset else number
 
     def below(self, index: Index, limit: int) -> Any:
+        """A mask of the points whose index is below a limit, made once."""
         key = ("below", index, limit)
         if key not in self.known:
             self.known[key] = self.number(index) < np.int32(limit)
         return self.known[key]
 
     def place(self, v: Variable, position: Position) -> Any:
-        """The number of an element in the flat array of a variable."""
+        """The offset of an element in the flat array of v; sums of the same terms are made once."""
         shape, offset = shape_of(v), 0
         terms: dict[int | Entry, int] = {}
         for k, index in enumerate(position):
@@ -184,6 +192,9 @@ class _Block(Points):
         return mask
 
     def _bounds(self, axis: int, start: int, stop: int) -> list[Any]:
+        """The comparisons, made once, by which the points along an axis are in start … stop; none that hold for the
+        whole block.
+        """
         level = axis == len(self.shape)
         end = self.levels if level else _padded(self.shape[axis], self.blocks[axis])
         bounds: list[Any] = []
@@ -199,6 +210,7 @@ class _Block(Points):
     # Memory
 
     def load(self, v: Variable, position: Position, box: Box) -> Any:
+        """The elements of v at a position, 0 at points outside of the box."""
         place = self.place(v, position)
         mask = self.mask(box, symbols_of(position))
         if mask is None:
@@ -223,6 +235,7 @@ class _Block(Points):
         return np.asarray(value, element)
 
     def pointwise(self, e: JaxprEqn, values: Sequence[Any]) -> Any:
+        """The result of an elementwise equation, by Triton's operation or the one of the table (`POINTWISE`)."""
         compute = POINTWISE[e.primitive.name].compute or (lambda *xs: e.primitive.bind(*xs, **e.params))
         if all(isinstance(x, np.ndarray) for x in values):
             # Triton has no operations on constants alone
@@ -241,43 +254,51 @@ class _Block(Points):
 
 
 def _columns(program: Program, region: Swept, block: _Block, written: set[Variable], interpret: bool) -> None:
+    """Run the sweeps of a region for the columns of a block, one after the other; `written` results go to memory."""
     level, column = len(region.shape), identity(len(region.shape))
     earlier: set[Variable] = set()
-    for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
+    for sweep, outer_instances, results_by_level in zip(region.sweeps, region.instances, region.after, strict=True):
         if not interpret and earlier & set(region.loads):
             # what another thread of the program wrote is there
             triton.debug_barrier()
-        block.evaluate(program, around, lambda position: level not in symbols_of(position))
+        block.evaluate(program, outer_instances, lambda position: level not in symbols_of(position))
         start = [jax.numpy.broadcast_to(block.value(o), block.dims) for o in sweep.begins]
-        last = _loop(program, sweep, around, after, block, start, written)
-        for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
+        final_states = _sweep_loop(program, sweep, outer_instances, results_by_level, block, start, written)
+        for v, state in zip(sweep.equation.outvars[: sweep.states], final_states, strict=True):
             if v in written:
                 block.store(v, column, state)
             block.entries[v, column] = state
-        earlier.update((*sweep.equation.outvars[sweep.states :], *after))
+        earlier.update((*sweep.equation.outvars[sweep.states :], *results_by_level))
 
 
-def _loop(
-    program: Program, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], block: _Block,
-    start: list[Any], written: set[Variable],
+def _sweep_loop(
+    program: Program, sweep: Sweep, outer_instances: Instances, results_by_level: Mapping[Variable, Instances],
+    block: _Block, start: list[Any], written: set[Variable],
 ) -> list[Any]:  # fmt: skip
+    """Run the loop of a sweep over its levels, and store the results that are computed level by level; returns the
+    final states.
+
+    `outer_instances`: the instances outside of its step that it reads. `start`: the initial states. `written`: the
+    variables stored.
+    """
     column, e, count = identity(len(sweep.columns)), sweep.equation, sweep.length
 
     def step(n: Any, states: Sequence[Any]) -> list[Any]:
+        """The states after the n-th level."""
         level = np.int32(count - 1) - n if e.params["reverse"] else n
         inner = block.at_level(level, count)
-        inner.evaluate(program, around, lambda position: True)
+        inner.evaluate(program, outer_instances, lambda position: True)
         sweep.bind(inner, states)
         inner.evaluate(sweep.body, sweep.inner, lambda position: True)
         results = [inner.value(Operand(v, column, sweep.box)) for v in sweep.body.results]
-        here = (Index(len(column), 1, 0), *column)
+        own_level = (Index(len(column), 1, 0), *column)
         for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
-            inner.entries[v, here] = value
+            inner.entries[v, own_level] = value
             if v in written:
-                inner.store(v, here, value)
-        for v, instances in after.items():
+                inner.store(v, own_level, value)
+        for v, instances in results_by_level.items():
             inner.evaluate(program, instances, lambda position: True)
-            inner.store(v, here, inner.entries[v, here])
+            inner.store(v, own_level, inner.entries[v, own_level])
         return [jax.numpy.broadcast_to(r, block.dims) for r in results[: sweep.states]]
 
     return lax.fori_loop(np.int32(0), np.int32(count), step, start)

@@ -44,7 +44,10 @@ class Pointwise:
 
 
 def _extreme(prefers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The minimum (`prefers` is `lax.le`) or maximum (`lax.ge`) of two elements, which keeps a NaN as XLA does."""
+
     def compute(x: Any, y: Any) -> Any:
+        """The preferred of two elements, or a NaN among them."""
         # Triton's drops a NaN
         if x.dtype.kind in "iub":
             return lax.min(x, y) if prefers is lax.le else lax.max(x, y)
@@ -54,6 +57,7 @@ def _extreme(prefers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def _divided(x: Any, y: Any) -> Any:
+    """x / y; 16-bit floats, which Triton does not divide, are divided in float32, which rounds to the same quotient."""
     # Triton divides no floats of 16 bits; rounded from float32 the quotient is the same
     if x.dtype.name not in FLOATS - WIDE:
         return lax.div(x, y)
@@ -145,33 +149,40 @@ class Unplaced(Exception):
 
 
 def is_fusible(e: JaxprEqn, native: bool = False) -> bool:
-    """True if a kernel can compute an equation, `native` for one on CPUs."""
-    name, elements = e.primitive.name, NATIVE_ELEMENTS if native else ELEMENTS
+    """True if a kernel can compute an equation; `native`: a kernel for CPUs.
+
+    Elementwise operations of `POINTWISE` or `NATIVE`, short folds, gathers along one axis, and moves of elements, on
+    GPUs without those that change the innermost axis.
+    """
+    primitive_name, elements = e.primitive.name, NATIVE_ELEMENTS if native else ELEMENTS
     if any(element_of(v).name not in elements or prod(shape_of(v)) > MOST_ELEMENTS for v in (*e.invars, *e.outvars)):
         return False
-    if (row := (NATIVE if native else POINTWISE).get(name)) is not None:
+    if (row := (NATIVE if native else POINTWISE).get(primitive_name)) is not None:
         return _is_pointwise(e, row, native)
-    if name in FOLDING:
+    if primitive_name in FOLDING:
         return 0 < folded(e) <= LONGEST_FOLD and (native or element_of(e.invars[0]).name in WIDE | INTEGERS | BOOL)
-    match name:
+    match primitive_name:
         case "gather":
             return gathered(e) is not None
         case "pad":
             return all(interior == 0 for _, _, interior in e.params["padding_config"])
         case "transpose":
             # the last axis is what lies side by side in memory: XLA turns arrays tile by tile
-            last = len(e.params["permutation"]) - 1
-            return native or last < 0 or e.params["permutation"][last] == last
+            last_axis = len(e.params["permutation"]) - 1
+            return native or last_axis < 0 or e.params["permutation"][last_axis] == last_axis
         case "reshape":
             before, after = ([n for n in shape_of(v) if n != 1] for v in (e.invars[0], e.outvars[0]))
             return before == after and len(e.invars) == 1
         case "broadcast_in_dim" | "iota":
             return len(e.invars) <= 1
         case _:
-            return name in MOVING
+            return primitive_name in MOVING
 
 
 def _is_pointwise(e: JaxprEqn, row: Pointwise, native: bool) -> bool:
+    """True if the elements of an equation's operands are those of its row in the table, and no special case of it
+    excludes it.
+    """
     elements = [element_of(v).name for v in e.invars]
     if not all(name in row.elements for name in elements):
         return False
@@ -189,16 +200,17 @@ def _is_pointwise(e: JaxprEqn, row: Pointwise, native: bool) -> bool:
 
 
 def gathered(e: JaxprEqn) -> tuple[int, int] | None:
-    """The axis of its operand along which a gather reads, and that of its result, which has the indices' points.
+    """The axis of the operand along which a gather reads, and the axis of its result that has the indices' points.
 
-    None for one that does not read whole along the others, or at indices that may be outside.
+    None for a gather at more than one index, of partial slices, at indices of other types, or with another mode than in
+    bounds.
     """
     x, indices = e.invars
     numbers, shape = e.params["dimension_numbers"], shape_of(x)
     if len(numbers.start_index_map) != 1 or numbers.collapsed_slice_dims != numbers.start_index_map:
         return None
     (axis,) = numbers.start_index_map
-    plain = (
+    is_along_one_axis = (
         e.params["mode"] == lax.GatherScatterMode.PROMISE_IN_BOUNDS
         and tuple(e.params["slice_sizes"]) == (*shape[:axis], 1, *shape[axis + 1 :])
         and len(numbers.offset_dims) == len(shape) - 1
@@ -206,11 +218,11 @@ def gathered(e: JaxprEqn) -> tuple[int, int] | None:
         and len(shape_of(indices)) == 2
         and element_of(indices).name in ("int32", "uint8", "int8", "int16", "uint16")
     )
-    return (axis, next(k for k in range(len(shape)) if k not in numbers.offset_dims)) if plain else None
+    return (axis, next(k for k in range(len(shape)) if k not in numbers.offset_dims)) if is_along_one_axis else None
 
 
 def folded(e: JaxprEqn) -> int:
-    """Number of elements of its operand that an equation reads for one of its own."""
+    """The number of operand elements that an equation reads for one result element: 1 unless it is a fold."""
     return prod(shape_of(e.invars[0])[k] for k in e.params["axes"]) if e.primitive.name in FOLDING else 1
 
 
@@ -223,12 +235,16 @@ def weight_of(e: JaxprEqn) -> int:
 
 
 def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
-    """Accesses of an equation for its element at a position, at the points of a box; raises Unplaced."""
+    """The accesses of an equation for its element at a position, at the points of a box.
+
+    Raises Unplaced if no box of points has the elements that a part of a concatenation or padding reads. A gather
+    accesses the index, then its operand at that `Entry`.
+    """
     name = e.primitive.name
     if name in NATIVE:
         return [Operand(v, position if shape_of(v) else (), box) for v in e.invars]
     if name in FOLDING:
-        return _of_fold(e, position, box)
+        return _fold_operands(e, position, box)
     if name == "gather":
         (x, indices), axes = e.invars, gathered(e)
         assert axes is not None
@@ -237,37 +253,39 @@ def operands_of(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
         at.insert(axes[0], Index(Entry(indices, row), 1, 0))
         return [Operand(indices, row, box), Operand(x, tuple(at), box)]
     if name == "concatenate":
-        return [o for o in _joined(e, position, box) if not is_empty(o.box)]
+        return [o for o in _concatenated_operands(e, position, box) if not is_empty(o.box)]
     if name == "pad":
-        x, outside = e.invars
-        inner = _inside(e, position, box)
+        x, padding_value = e.invars
+        unpadded_box = _unpadded_box(e, position, box)
         at = tuple(i.moved(-low) for i, (low, _, _) in zip(position, e.params["padding_config"], strict=True))
         return (
-            [Operand(x, at, inner), Operand(outside, (), box)] if not is_empty(inner) else [Operand(outside, (), box)]
+            [Operand(x, at, unpadded_box), Operand(padding_value, (), box)]
+            if not is_empty(unpadded_box)
+            else [Operand(padding_value, (), box)]
         )
     if name == "iota":
         return []
-    return [Operand(e.invars[0], _moved(e, position), box)]
+    return [Operand(e.invars[0], _operand_position(e, position), box)]
 
 
-def _moved(e: JaxprEqn, position: Position) -> Position:
-    """The position in the operand of what stands at a position of the result."""
+def _operand_position(e: JaxprEqn, position: Position) -> Position:
+    """The position in its operand of the element that an equation, which moves elements, has at `position`."""
     (x, *_), p = e.invars, e.params
-    shape, none = shape_of(x), Index(None, 0, 0)
+    shape, start = shape_of(x), Index(None, 0, 0)
     match e.primitive.name:
         case "slice":
             strides = p["strides"] or (1,) * len(shape)
             return tuple(i.moved(a, s) for i, a, s in zip(position, p["start_indices"], strides, strict=True))
         case "squeeze":
-            rest = iter(position)
-            gone = {k % len(shape) for k in p["dimensions"]}
-            return tuple(none if k in gone else next(rest) for k in range(len(shape)))
+            result_indices = iter(position)
+            squeezed = {k % len(shape) for k in p["dimensions"]}
+            return tuple(start if k in squeezed else next(result_indices) for k in range(len(shape)))
         case "broadcast_in_dim":
             pairs = zip(p["broadcast_dimensions"], shape, strict=True)
-            return tuple(none if n == 1 and p["shape"][k] != 1 else position[k] for k, n in pairs)
+            return tuple(start if n == 1 and p["shape"][k] != 1 else position[k] for k, n in pairs)
         case "reshape":
-            rest = iter([i for i, n in zip(position, shape_of(e.outvars[0]), strict=True) if n != 1])
-            return tuple(none if n == 1 else next(rest) for n in shape)
+            result_indices = iter([i for i, n in zip(position, shape_of(e.outvars[0]), strict=True) if n != 1])
+            return tuple(start if n == 1 else next(result_indices) for n in shape)
         case "transpose":
             return tuple(position[p["permutation"].index(k)] for k in range(len(shape)))
         case "rev":
@@ -277,35 +295,40 @@ def _moved(e: JaxprEqn, position: Position) -> Position:
             raise AssertionError(name)
 
 
-def _joined(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
-    """All parts of a concatenation, also those that no point reads."""
-    d, parts, start = e.params["dimension"], list[Operand](), 0
+def _concatenated_operands(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+    """The accesses of all operands of a concatenation, each with the points of the box that read it, which may be
+    none.
+
+    Raises Unplaced if these are no box.
+    """
+    dim, operands, start = e.params["dimension"], list[Operand](), 0
     for x in e.invars:
-        stop = start + shape_of(x)[d]
-        part = cut(box, position[d], start, stop)
-        if part is None:
+        stop = start + shape_of(x)[dim]
+        operand_box = cut(box, position[dim], start, stop)
+        if operand_box is None:
             raise Unplaced(e.outvars[0])
-        parts.append(Operand(x, (*position[:d], position[d].moved(-start), *position[d + 1 :]), part))
+        operands.append(Operand(x, (*position[:dim], position[dim].moved(-start), *position[dim + 1 :]), operand_box))
         start = stop
-    return parts
+    return operands
 
 
-def _inside(e: JaxprEqn, position: Position, box: Box) -> Box:
-    """The points at which a padded array reads what was padded."""
+def _unpadded_box(e: JaxprEqn, position: Position, box: Box) -> Box:
+    """The points of the box at which a padded array reads its operand; raises Unplaced if they are no box."""
     for index, n, (low, _, _) in zip(position, shape_of(e.invars[0]), e.params["padding_config"], strict=True):
-        part = cut(box, index, low, low + n)
-        if part is None:
+        read_box = cut(box, index, low, low + n)
+        if read_box is None:
             raise Unplaced(e.outvars[0])
-        box = part
+        box = read_box
     return box
 
 
-def _of_fold(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+def _fold_operands(e: JaxprEqn, position: Position, box: Box) -> list[Operand]:
+    """The accesses of all elements that a fold reads for its element at a position."""
     (x,), axes = e.invars, e.params["axes"]
     operands: list[Operand] = []
     for point in np.ndindex(*(shape_of(x)[k] for k in axes)):
-        rest, fixed = iter(position), dict(zip(axes, point, strict=True))
-        at = tuple(Index(None, 0, fixed[k]) if k in fixed else next(rest) for k in range(len(shape_of(x))))
+        result_indices, fixed = iter(position), dict(zip(axes, point, strict=True))
+        at = tuple(Index(None, 0, fixed[k]) if k in fixed else next(result_indices) for k in range(len(shape_of(x))))
         operands.append(Operand(x, at, box))
     return operands
 
@@ -338,10 +361,15 @@ class Places:
 
 
 def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], places: Places) -> Any:
-    """The element of an equation at a position, of those of `operands_of`."""
+    """The value of an equation at a position, from `values`, those of the accesses `operands_of(e, position, box)`.
+
+    `places` has the operations; elements of a concatenation or a padding are selected by the position, unless all
+    points of the box agree.
+    """
     name = e.primitive.name
 
     def chosen(condition: Any, a: Any, b: Any) -> Any:
+        """The selection, or the value itself if both are the same."""
         return a if a is b else places.select(condition, a, b)
 
     if name in NATIVE:
@@ -353,29 +381,29 @@ def combined(e: JaxprEqn, position: Position, box: Box, values: Sequence[Any], p
     if name == "gather":
         return values[1]
     if name == "concatenate":
-        d, parts = e.params["dimension"], _joined(e, position, box)
-        stops, remaining = np.cumsum([shape_of(x)[d] for x in e.invars]).tolist(), iter(values)
-        read = [(next(remaining), n) for (_, _, b), n in zip(parts, stops, strict=True) if not is_empty(b)]
+        dim, operands = e.params["dimension"], _concatenated_operands(e, position, box)
+        stops, remaining = np.cumsum([shape_of(x)[dim] for x in e.invars]).tolist(), iter(values)
+        read = [(next(remaining), n) for (_, _, b), n in zip(operands, stops, strict=True) if not is_empty(b)]
         value = read[-1][0]
         for part, stop in reversed(read[:-1]):
-            value = chosen(places.below(position[d], stop), part, value)
+            value = chosen(places.below(position[dim], stop), part, value)
         return value
     if name == "pad":
         if len(values) == 1:
             return values[0]
-        inner, (x, outside) = _inside(e, position, box), values
+        unpadded_box, (x, padding_value) = _unpadded_box(e, position, box), values
         for index, n, (low, _, _) in zip(position, shape_of(e.invars[0]), e.params["padding_config"], strict=True):
             axis = index.symbol
-            if isinstance(axis, int) and inner[axis] != box[axis]:
+            if isinstance(axis, int) and unpadded_box[axis] != box[axis]:
                 if cut(box, index, -MOST_ELEMENTS, low + n) != box:
-                    x = chosen(places.below(index, low + n), x, outside)
+                    x = chosen(places.below(index, low + n), x, padding_value)
                 if cut(box, index, low, MOST_ELEMENTS) != box:
-                    x = chosen(places.below(index, low), outside, x)
+                    x = chosen(places.below(index, low), padding_value, x)
         return x
     return values[0]
 
 
 def alike(values: Sequence[Any]) -> list[Any]:
-    """Values of one shape: what is the same along a dim of the block has one element there."""
+    """The values broadcast to one shape: a value that is constant along a dim of the block has extent 1 there."""
     shape = np.broadcast_shapes(*(np.shape(v) for v in values))
     return [v if np.shape(v) == shape else jax.numpy.broadcast_to(v, shape) for v in values]

@@ -32,7 +32,11 @@ PER_THREAD = 4
 
 
 def kernel_of(program: Program, region: Staged, results: Sequence[Variable], threads: int) -> Kernel:
-    """Stages that leave some results in memory."""
+    """A kernel of stages that stores `results`, with blocks for `threads` threads.
+
+    A block is so many rows that those computed twice (`Reach.overlap`) are few; if the rows read again exceed a cache,
+    it is a tile of the second axis, too.
+    """
     reach = Reach(region, results)
     rows, columns = region.shape[0], region.shape[1]
     tile = columns
@@ -60,6 +64,12 @@ class _Rows:
     work: int = 0
 
     def kernel(self) -> Kernel:
+        """Emit one function per stage and the function of a block, which runs over rows and calls each stage that
+        needs its row.
+
+        A stage is computed some rows ahead of the loop's row; a row outside of the block is kept in its ring only
+        (`own` is false).
+        """
         reach, region = self.reach, self.region
         self.arrays = (*region.reads, *self.results)
         self.rings = {v: f"%r{k}" for k, v in enumerate(reach.window)}
@@ -120,13 +130,15 @@ class _Rows:
         return Kernel(text, self.arrays, self.results, count * tiles, size, self.work)
 
     def _function(self, k: int, v: Variable, stage: Stage) -> str:
-        """The function that computes a row: in the pieces that have it, from the first axis to the last."""
+        """Emit the function that computes one row of stage number k: the pieces that contain it, by their intervals
+        of the first axis.
+        """
         parameters = [f"ptr noalias %a{n}" for n in range(len(self.arrays))]
         parameters += [f"ptr noalias {r}" for r in self.rings.values()]
         head = f"define internal void @stage{k}({', '.join(parameters)}, i64 %i, i1 %own, i64 %j0, i64 %j1)"
         # rows of a mesh are a few vectors, and a call takes as long as one
         head += " alwaysinline {" if stage.gathers else " {"
-        lines, kept, count = list[str](), list[str](), 0
+        lines, allocas, count = list[str](), list[str](), 0
         for start, stop in pairwise(sorted({end for piece in stage.pieces for end in piece.box[0]})):
             lines += [
                 f"  %in{stop} = icmp slt i64 %i, {stop}",
@@ -134,32 +146,34 @@ class _Rows:
             ]
             label = f"rows{stop}"
             lines.append(f"{label}:")
-            some = [
+            pieces_and_intervals = [
                 (p, interval)
                 for p in stage.pieces
                 if p.box[0][0] <= start and stop <= p.box[0][1]
                 for interval in _in_vectors(stage, p, p.box[-1])
             ]
-            if stage.fold is not None and len(some) > 1:
+            if stage.fold is not None and len(pieces_and_intervals) > 1:
                 lines += self._blank(v, stage.fold, label)
                 label = f"blank{stop}.end"
-            for piece, interval in some:
-                text = _Piece(self, v, stage, piece, interval, count, len(some) == 1)
+            for piece, interval in pieces_and_intervals:
+                text = _Piece(self, v, stage, piece, interval, count, len(pieces_and_intervals) == 1)
                 label = text.emit(label)
                 lines += text.text.lines
-                kept += text.kept
+                allocas += text.kept
                 count = text.text.count
                 points = prod(b - a for a, b in (*piece.box[:-1], interval))
                 self.work += len(text.text.lines) * points // text.lanes
             lines += ["  ret void", f"not{stop}:"]
-        return "\n".join([head, "entry:", *kept, *lines, "  ret void", "}"])
+        return "\n".join([head, "entry:", *allocas, *lines, "  ret void", "}"])
 
     def _blank(self, v: Variable, fold: JaxprEqn, label: str) -> list[str]:
-        """A loop that writes the identity to a row of a result."""
+        """Emit a loop that fills a row of a folded result with the identity; `label` names the block of code before
+        it.
+        """
         name, element = label.replace("rows", "blank"), element_of(v).name
         count, memory = prod(shape_of(v)[1:]), memory_of(element)
         text = Vectors(1)
-        one = text.constant(_identity(fold, element), "uint8" if element == "bool" else element).name
+        identity_constant = text.constant(_identity(fold, element), "uint8" if element == "bool" else element).name
         return [
             f"  %{name}.row = mul i64 %i, {count}",
             f"  br label %{name}",
@@ -167,7 +181,7 @@ class _Rows:
             f"  %{name}.k = phi i64 [0, %{label}], [%{name}.next, %{name}]",
             f"  %{name}.at = add i64 %{name}.row, %{name}.k",
             f"  %{name}.place = getelementptr {memory}, ptr %a{self.arrays.index(v)}, i64 %{name}.at",
-            f"  store <1 x {memory}> {one}, ptr %{name}.place, align {np.dtype(element).itemsize}",
+            f"  store <1 x {memory}> {identity_constant}, ptr %{name}.place, align {np.dtype(element).itemsize}",
             f"  %{name}.next = add i64 %{name}.k, 1",
             f"  %{name}.more = icmp slt i64 %{name}.next, {count}",
             f"  br i1 %{name}.more, label %{name}, label %{name}.end",
@@ -176,7 +190,9 @@ class _Rows:
 
 
 def _in_vectors(stage: Stage, piece: Piece, interval: tuple[int, int]) -> list[tuple[int, int]]:
-    """An interval of the last axis; of a piece that is folded parts of whole vectors, so that no point is in two."""
+    """The intervals of the last axis of a piece; for a fold they are parts of whole vectors, so that no point is
+    counted twice.
+    """
     start, stop = interval
     end = stop - (stop - start) % _lanes(stage, piece, interval)
     if stage.fold is None or end in (start, stop):
@@ -185,7 +201,7 @@ def _in_vectors(stage: Stage, piece: Piece, interval: tuple[int, int]) -> list[t
 
 
 def _lanes(stage: Stage, piece: Piece, interval: tuple[int, int]) -> int:
-    """Points of a vector: as many of the widest elements as registers hold, or one where there are fewer."""
+    """Points of a vector: as many of the widest elements as `WIDTH` holds, or half; 1 if the interval is shorter."""
     widths = [element_of(v).itemsize for v in (stage.value, *piece.instances.loads)] + [stage.widest]
     count = WIDTH // max(widths)
     return next((n for n in (count, count // 2) if n <= interval[1] - interval[0]), 1)
@@ -195,11 +211,23 @@ class _Piece(Block):
     """The text that computes a piece of a row."""
 
     def __init__(
-        self, rows: _Rows, v: Variable, stage: Stage, piece: Piece, interval: tuple[int, int], count: int, first: bool
+        self,
+        rows: _Rows,
+        v: Variable,
+        stage: Stage,
+        piece: Piece,
+        interval: tuple[int, int],
+        count: int,
+        is_only_piece: bool,
     ) -> None:
+        """Prepare the piece of a row, restricted to `interval` along the last axis.
+
+        `count`: the number of names used in the function so far. `is_only_piece`: no other piece contributes to the
+        folds of this row.
+        """
         super().__init__()
         self.kernel, self.program, self.variable, self.stage, self.piece = rows, rows.program, v, stage, piece
-        self.arrays, self.first = rows.arrays, first
+        self.arrays, self.is_only_piece = rows.arrays, is_only_piece
         self.intervals = (*piece.box[:-1], interval)
         self.lanes = _lanes(stage, piece, interval)
         self.lane = len(piece.box) - 1
@@ -207,34 +235,38 @@ class _Piece(Block):
         self.kept: list[str] = []
         """Memory of the function: what is folded."""
 
-    def emit(self, before: str) -> str:
-        """Loops over the axes but the first, and their body; gives the label behind them."""
+    def emit(self, label: str) -> str:
+        """Emit the loops over all axes but the first, and their body; returns the label of the code behind them.
+
+        `label`: the label of the code before. Values are computed in the outermost loop that they need.
+        """
         box, fold = self.piece.box, self.stage.fold
-        whole = len(box) if fold is None else min(fold.params["axes"])
+        first_folded_axis = len(box) if fold is None else min(fold.params["axes"])
         self.axes = ["%i"]
         outer: list[_Loop] = []
         inner: list[_Loop] = []
         for axis in range(1, len(box)):
             # loop-invariant code motion: what varies along none of the axes to come stands before their loops
             self.evaluate(self.program, self.piece.instances, lambda p: symbols_of(p) <= set(range(len(self.axes))))
-            if fold is not None and axis == whole:
-                before = self._begin_fold(before)
-            before = self._begin(axis, before, outer if axis < whole else inner)
+            if fold is not None and axis == first_folded_axis:
+                label = self._begin_fold(label)
+            label = self._begin(axis, label, outer if axis < first_folded_axis else inner)
         self.evaluate(self.program, self.piece.instances, lambda position: True)
         value = self.entries[self.stage.value, identity(len(box))]
         if fold is None:
-            before = self._store(value, before)
+            label = self._store(value, label)
         else:
             name = self.text.loaded(self.text.vector(kind_of(value.element)), self.kept[0].split()[0], value.element)
             total = self.fold(fold, Lanes(name, value.element), value)
             self.text.store(
                 self.text.vector(kind_of(value.element)), total.name, self.kept[0].split()[0], value.element
             )
-            before = self._end(inner, before)
-            before = self._store_fold(fold, value.element, before)
-        return self._end(outer, before)
+            label = self._end(inner, label)
+            label = self._store_fold(fold, value.element, label)
+        return self._end(outer, label)
 
-    def _end(self, loops: Sequence[_Loop], before: str) -> str:
+    def _end(self, loops: Sequence[_Loop], label: str) -> str:
+        """Close loops, the innermost first; returns the label of the code behind them."""
         for loop in reversed(loops):
             n = loop.number
             self.text.lines += [
@@ -245,10 +277,16 @@ class _Piece(Block):
                 f"  br i1 %c{n}.more, label %loop{n}, label %out{n}",
                 f"out{n}:",
             ]
-            before = f"out{n}"
-        return before
+            label = f"out{n}"
+        return label
 
-    def _begin(self, axis: int, before: str, loops: list[_Loop]) -> str:
+    def _begin(self, axis: int, label: str, loops: list[_Loop]) -> str:
+        """Open the loop over an axis, within the columns of the block for axis 1 of tiles; appends to `loops` and
+        `axes`.
+
+        Returns the label of its body. The last vector of an axis is moved back to end with it, and may compute points
+        twice.
+        """
         text, interval = self.text, self.intervals[axis]
         text.count += 1
         n, is_lane = text.count, axis == self.lane
@@ -258,13 +296,13 @@ class _Piece(Block):
             begin, end = text.put(f"add i64 %j0, {low}"), text.put(f"add i64 %j1, {high}")
             first = text.call("i64", "llvm.smax.i64", f"i64 {begin}", f"i64 {first}")
             stop = text.least(end, stop)
-            some = text.put(f"icmp slt i64 {first}, {stop}")
-            text.lines += [f"  br i1 {some}, label %some{n}, label %out{n}", f"some{n}:"]
-            before = f"some{n}"
+            is_not_empty = text.put(f"icmp slt i64 {first}, {stop}")
+            text.lines += [f"  br i1 {is_not_empty}, label %some{n}, label %out{n}", f"some{n}:"]
+            label = f"some{n}"
         text.lines += [
             f"  br label %loop{n}",
             f"loop{n}:",
-            f"  %c{n} = phi i64 [{first}, %{before}], [%c{n}.next, %end{n}]",
+            f"  %c{n} = phi i64 [{first}, %{label}], [%c{n}.next, %end{n}]",
         ]
         overlaps = is_lane and (interval[1] - interval[0]) % self.lanes
         self.axes.append(text.least(f"%c{n}", interval[1] - self.lanes) if overlaps else f"%c{n}")
@@ -275,6 +313,9 @@ class _Piece(Block):
         return self.kernel.rings.get(v) or super()._pointer(v)
 
     def _row(self, v: Variable, number: Number) -> Number:
+        """The row of v in its ring, whose number of rows is a power of two: the row's number by a bit mask; itself
+        without a ring.
+        """
         if v not in self.kernel.rings:
             return number
         kind, rows = self.text.vector("i64") if number.wide else "i64", self.kernel.reach.window[v]
@@ -282,6 +323,7 @@ class _Piece(Block):
         return Number(self.text.put(f"and {kind} {number.name}, {slot}"), number.wide)
 
     def load(self, v: Variable, position: Position, box: Box) -> Lanes:
+        """The elements of v at a position, with a prefetch for whole vectors of arrays."""
         partial = {k for k in symbols_of(position) if box[k] != self.piece.box[k]}
         clamped = [bool(partial & symbols_of((i,))) for i in position]
         if v not in self.kernel.rings and not partial and self.step(v, position) == 1 < self.lanes:
@@ -289,18 +331,21 @@ class _Piece(Block):
         return self.loaded(v, position, clamped, self.lane in partial)
 
     def _prefetch(self, v: Variable, position: Position) -> None:
-        """Fetch a line of an array where it is read for the first time: at the largest of its positions."""
-        along = [p for p in self.stage.loads[v] if [i.symbol for i in p] == [i.symbol for i in position]]
+        """Prefetch the array `AHEAD` bytes further on, at the largest of the offsets at which the stage reads it."""
+        same_access = [p for p in self.stage.loads[v] if [i.symbol for i in p] == [i.symbol for i in position]]
         if any(isinstance(i.symbol, Entry) for i in position):
             return
-        if position == max(along, key=lambda p: [i.offset for i in p]):
+        if position == max(same_access, key=lambda p: [i.offset for i in p]):
             element = element_of(v)
             numbers = [self._number(i) for i in position]
             terms = zip(self._first_lane(position, numbers), strides_of(v), strict=True)
             place = self._at(self._pointer(v), element.name, self._linear(terms, AHEAD // element.itemsize).name)
             self.text.call("void", "llvm.prefetch.p0", f"ptr {place}", "i32 0", "i32 3", "i32 1")
 
-    def _store(self, value: Lanes, before: str) -> str:
+    def _store(self, value: Lanes, label: str) -> str:
+        """Write a value to its ring, and to its array if the row is the block's own; returns the label of the code
+        behind it.
+        """
         v, text = self.variable, self.text
         name, kind = self._as_stored(value), text.vector(memory_of(value.element))
         ring = self.kernel.rings.get(v)
@@ -309,26 +354,27 @@ class _Piece(Block):
             place = self._linear(zip(rows, strides_of(v), strict=True), 0)
             text.store(kind, name, self._at(ring, value.element, place.name), value.element)
         if v not in self.kernel.results:
-            return before
+            return label
         if ring is not None:
             # a row that another block has, too, is its own
             text.count += 1
-            before = f"kept{text.count}"
-            text.lines += [f"  br i1 %own, label %keep{text.count}, label %{before}", f"keep{text.count}:"]
+            label = f"kept{text.count}"
+            text.lines += [f"  br i1 %own, label %keep{text.count}, label %{label}", f"keep{text.count}:"]
         text.store(kind, name, self._result(value.element, len(self.piece.box)), value.element)
         if ring is not None:
-            text.lines += [f"  br label %{before}", f"{before}:"]
-        return before
+            text.lines += [f"  br label %{label}", f"{label}:"]
+        return label
 
     def _result(self, element: str, axes: int) -> str:
-        """The place of a result, of which the block has the number along its axes."""
+        """The pointer to the result at the current numbers of its first `axes` axes."""
         v, results = self.variable, self.kernel.results
         number = self._linear(zip(map(Number, self.axes[:axes]), strides_of(v), strict=True), 0)
         return self._at(f"%a{len(self.arrays) - len(results) + results.index(v)}", element, number.name)
 
     # Folds: in vectors along the axes that are folded, then over their lanes, then over pieces
 
-    def _begin_fold(self, before: str) -> str:
+    def _begin_fold(self, label: str) -> str:
+        """Reserve a vector for the fold, and set it to the identity."""
         fold, text = self.stage.fold, self.text
         assert fold is not None
         element = element_of(fold.outvars[0]).name
@@ -336,27 +382,32 @@ class _Piece(Block):
         kind = text.vector(kind_of(element))
         self.kept.append(f"  %f{text.count} = alloca {kind}, align 64")
         text.store(kind, text.constant(_identity(fold, element), element).name, f"%f{text.count}", element)
-        return before
+        return label
 
-    def _store_fold(self, fold: JaxprEqn, element: str, before: str) -> str:
+    def _store_fold(self, fold: JaxprEqn, element: str, label: str) -> str:
+        """Fold the lanes of the accumulated vector, then the result of earlier pieces, and write it."""
         text, kind = self.text, kind_of(element)
-        whole = text.loaded(text.vector(kind), self.kept[0].split()[0], element)
-        lanes = [text.put(f"extractelement {text.vector(kind)} {whole}, i64 {k}") for k in range(self.lanes)]
-        one = Vectors(1, text.contracted, text.lines, text.declared, count=text.count)
-        some = [Lanes(one.put(f"insertelement <1 x {kind}> poison, {kind} {x}, i64 0"), element) for x in lanes]
-        text, self.text = self.text, one
-        while len(some) > 1:
-            half = len(some) // 2
-            some = [self.fold(fold, a, b) for a, b in zip(some[:half], some[half:], strict=True)]
-        (total,) = some
+        accumulator = text.loaded(text.vector(kind), self.kept[0].split()[0], element)
+        lanes = [text.put(f"extractelement {text.vector(kind)} {accumulator}, i64 {k}") for k in range(self.lanes)]
+        scalar_text = Vectors(1, text.contracted, text.lines, text.declared, count=text.count)
+        partial_results = [
+            Lanes(scalar_text.put(f"insertelement <1 x {kind}> poison, {kind} {x}, i64 0"), element) for x in lanes
+        ]
+        text, self.text = self.text, scalar_text
+        while len(partial_results) > 1:
+            half = len(partial_results) // 2
+            partial_results = [
+                self.fold(fold, a, b) for a, b in zip(partial_results[:half], partial_results[half:], strict=True)
+            ]
+        (total,) = partial_results
         place = self._result(element, min(fold.params["axes"]))
-        if not self.first:
-            before_it = self._as_value(one.loaded(f"<1 x {memory_of(element)}>", place, element), element)
-            total = self.fold(fold, before_it, total)
-        one.store(f"<1 x {memory_of(element)}>", self._as_stored(total), place, element)
+        if not self.is_only_piece:
+            earlier_result = self._as_value(scalar_text.loaded(f"<1 x {memory_of(element)}>", place, element), element)
+            total = self.fold(fold, earlier_result, total)
+        scalar_text.store(f"<1 x {memory_of(element)}>", self._as_stored(total), place, element)
         self.text = text
-        text.count = one.count
-        return before
+        text.count = scalar_text.count
+        return label
 
 
 @dataclass(frozen=True, slots=True)

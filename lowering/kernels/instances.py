@@ -55,18 +55,22 @@ def is_gathered(position: Position) -> bool:
 
 
 def instances_of(
-    program: Program, asked: Iterable[Operand], stored: Container[Variable], most: int | None = None,
+    program: Program, operands_read: Iterable[Operand], stored: Container[Variable], most_instances: int | None = None,
     results: Container[Variable] = (),
 ) -> Instances:  # fmt: skip
-    """The instances that operands depend on, down to inputs and to stored variables that are no results of the region.
+    """The instances that `operands_read` operands depend on, down to inputs and to stored variables.
 
-    Raises Unplaced for a variable that has to be stored, TooMany for more than `most` instances.
+    `results`: stored variables that this region computes itself. Raises Unplaced for a variable that has to be stored,
+    TooMany for more than `most_instances` instances.
     """
     instances, pending = Instances(), dict[int, dict[Variable, dict[Position, Box]]]()
     queue: list[int] = []
     count = 0
 
     def ask(operand: Operand) -> None:
+        """Enter an operand into the loads, or into the instances to compute, with the hull of all boxes that need
+        it.
+        """
         nonlocal count
         v, position, box = operand
         if isinstance(v, Literal):
@@ -81,10 +85,10 @@ def instances_of(
             at = pending[k].setdefault(v, {})
         count += position not in at
         at[position] = hull(box, at.get(position))
-        if most is not None and count > most:
+        if most_instances is not None and count > most_instances:
             raise TooMany
 
-    for operand in asked:
+    for operand in operands_read:
         ask(operand)
     while queue:
         k = -heapq.heappop(queue)
@@ -113,13 +117,15 @@ class Points(Places):
         raise NotImplementedError
 
     def value(self, operand: Operand) -> Any:
-        """The value of an operand, of which all that it is computed of is known."""
+        """The value of a literal, or of an instance that was computed or loaded before."""
         if isinstance(operand.value, Literal):
             return self.constant(operand.value.val, element_of(operand.value))
         return self.entries[operand.value, operand.position]
 
     def evaluate(self, program: Program, instances: Instances, inside: Callable[[Position], bool]) -> None:
-        """Compute the instances of a region whose positions are `inside`, and load what they read."""
+        """Compute the instances of a region whose positions are `inside`, and load the arrays that they read; fills
+        `entries`.
+        """
         for v, asked in instances.loads.items():
             for position in filter(inside, asked):
                 self._need(program, instances, v, position)
@@ -128,18 +134,20 @@ class Points(Places):
                 self._need(program, instances, program.equations[k].outvars[0], position)
 
     def _need(self, program: Program, instances: Instances, v: Variable, position: Position) -> None:
-        """Compute or load an instance, and before it what is not there yet, as indices that are made behind it."""
+        """Compute or load an instance unless an entry is valid at its box; first the indices in its position, and
+        its operands.
+        """
         if isinstance(v, Literal):
             return
-        key, loaded = (v, position), v in instances.loads
-        box = instances.loads[v][position] if loaded else instances.computed[program.maker[v]][position]
+        key, is_loaded = (v, position), v in instances.loads
+        box = instances.loads[v][position] if is_loaded else instances.computed[program.maker[v]][position]
         if key in self.entries and (key not in self.boxes or hull(self.boxes[key], box) == self.boxes[key]):
             return
         self.boxes[key] = box
         for index in position:
             if isinstance(index.symbol, Entry):
                 self._need(program, instances, index.symbol.of, index.symbol.at)
-        if loaded:
+        if is_loaded:
             self.entries[key] = self.load(v, position, box)
             return
         e = program.equations[program.maker[v]]

@@ -45,14 +45,16 @@ Order = tuple[int, ...]
 
 
 def turned(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program, whose arrays lie so that the fewest bytes are turned."""
-    if not any(map(_is_turn, closed.jaxpr.eqns)):
+    """The same program, its arrays laid out so that the fewest bytes are transposed; itself if it transposes
+    nothing.
+    """
+    if not any(map(_is_relayout, closed.jaxpr.eqns)):
         return closed
     layout = Layout(closed)
     return layout.program if layout.place else closed
 
 
-def _is_turn(e: JaxprEqn) -> bool:
+def _is_relayout(e: JaxprEqn) -> bool:
     return e.primitive.name == "transpose" and not is_fusible(e)
 
 
@@ -64,6 +66,9 @@ class Layout:
     """
 
     def __init__(self, closed: ClosedJaxpr, repeated: bool = False) -> None:
+        """Choose the layouts of a program; `repeated`: it is a step whose results are its last inputs before the
+        next.
+        """
         self.closed, self.jaxpr = closed, closed.jaxpr
         inputs, results = self.jaxpr.invars, self.jaxpr.outvars
         self.before: Sequence[Any] = inputs[len(inputs) - len(results) :] if repeated else [None] * len(results)
@@ -79,7 +84,10 @@ class Layout:
     # Which axes are scanned
 
     def _scanned(self) -> dict[Any, int | None]:
-        """By variable with a scanned axis, that axis; None where there is more than one."""
+        """By variable with a scanned axis, that axis; None if it has several.
+
+        Axes that operations identify (`_same_axes`) are one class; `_axes_to_relayout` chooses classes.
+        """
         classes = _Classes()
         for e in self.jaxpr.eqns:
             for a, b in _same_axes(e, id(e) in self.sweeps):
@@ -87,36 +95,47 @@ class Layout:
         for v, x in zip(self.jaxpr.outvars, self.before, strict=True):
             for k in range(len(shape_of(v)) if x is not None else 0):
                 classes.join((v, k), (x, k))
-        chosen = self._chosen(classes)
+        relayout_classes = self._axes_to_relayout(classes)
         scanned: dict[Any, int | None] = {}
         for v in self._variables():
-            axes = [k for k in range(len(shape_of(v))) if classes.of((v, k)) in chosen]
+            axes = [k for k in range(len(shape_of(v))) if classes.of((v, k)) in relayout_classes]
             if axes:
                 scanned[v] = axes[0] if len(axes) == 1 else None
         return scanned
 
-    def _chosen(self, classes: _Classes) -> set[Axis]:
-        """Of what is turned, an axis that is moved: one of scans before others, and one that goes from end to end."""
-        first = {classes.of((v, 0)) for e in self.jaxpr.eqns if id(e) in self.sweeps for v in _levels(e)}
-        chosen, indexed = set[Axis](), set[Axis]()
+    def _axes_to_relayout(self, classes: _Classes) -> set[Axis]:
+        """For every transpose that moves the innermost axis, one class of axes whose position is chosen to save it.
+
+        Prefers axes of scans, then those moved from one end to the other, then those no index replaces; none if one of
+        the moved is chosen already.
+        """
+        scan_axes = {classes.of((v, 0)) for e in self.jaxpr.eqns if id(e) in self.sweeps for v in _levels(e)}
+        relayout_classes, indexed = set[Axis](), set[Axis]()
         for e in self.jaxpr.eqns:
-            indexed.update(classes.of(a) for a in _indexed(e))
-        for e in filter(_is_turn, self.jaxpr.eqns):
+            indexed.update(classes.of(a) for a in _gather_axes(e))
+        for e in filter(_is_relayout, self.jaxpr.eqns):
             axes, last = e.params["permutation"], len(e.params["permutation"]) - 1
             # what was innermost, and what is
-            moved = {classes.of((e.invars[0], k)): {k, axes.index(k)} == {0, last} for k in (last, axes[last])}
-            if chosen.isdisjoint(moved):
-                chosen.add(max(moved, key=lambda a: (a in first, moved[a], a not in indexed)))
-        return chosen
+            goes_end_to_end = {
+                classes.of((e.invars[0], k)): {k, axes.index(k)} == {0, last} for k in (last, axes[last])
+            }
+            if relayout_classes.isdisjoint(goes_end_to_end):
+                relayout_classes.add(
+                    max(goes_end_to_end, key=lambda a: (a in scan_axes, goes_end_to_end[a], a not in indexed))
+                )
+        return relayout_classes
 
     def _variables(self) -> Iterator[Any]:
+        """All variables of the program."""
         yield from self.jaxpr.constvars
         yield from self.jaxpr.invars
         for e in self.jaxpr.eqns:
             yield from e.outvars
 
     def _as_written(self, v: Any) -> str | None:
-        """The position of the scanned axis of a variable as written; None where that makes no difference."""
+        """`FIRST` or `LAST`, the position of the scanned axis of v as the program is written; None if it makes no
+        difference.
+        """
         k = self.scanned.get(v) if not isinstance(v, Literal) else None
         shape = shape_of(v)
         if k is None or prod(shape) in (shape[k], 1) or shape[k] == 1:
@@ -127,26 +146,34 @@ class Layout:
     # Where they are
 
     def _places(self) -> dict[Any, str]:
+        """The position of the scanned axis, by variable with a choice, that transposes the fewest bytes: a minimum
+        cut.
+
+        Nodes are variables and, for each, its transposed copies; the two sides are `LAST` and `FIRST`.
+        """
         graph = Graph((LAST, FIRST))
         inputs = [*self.jaxpr.constvars, *self.jaxpr.invars]
         held = set(variables((*inputs, *self.jaxpr.outvars)))
 
         def reads(x: Any, reader: Any = None) -> None:
-            """A variable is read as another one lies, or as the program is written."""
+            """An edge for a read of x in the layout of `reader`, or as written without one; it costs the
+            transposition of x.
+            """
             if (position := self._as_written(x)) is None:
                 return
             reader = position if reader is None else reader
-            times = TURNED if x in held else MADE
-            times = 0 if x in self.loose and x not in self.before else times
-            cost = times * prod(shape_of(x)) * element_of(x).itemsize
+            passes = TURNED if x in held else MADE
+            passes = 0 if x in self.loose and x not in self.before else passes
+            cost = passes * prod(shape_of(x)) * element_of(x).itemsize
             # turned once for all its readers of a place
-            first, last = (x, "turned first"), (x, "turned last")
-            graph.edge(x, first, cost)
-            graph.edge(first, reader)
-            graph.edge(last, x, cost)
-            graph.edge(reader, last)
+            turned_first, turned_last = (x, "turned first"), (x, "turned last")
+            graph.edge(x, turned_first, cost)
+            graph.edge(turned_first, reader)
+            graph.edge(turned_last, x, cost)
+            graph.edge(reader, turned_last)
 
         def fix(v: Any) -> None:
+            """Keep v as it is written."""
             if (position := self._as_written(v)) is not None:
                 graph.edge(position, v)
                 graph.edge(v, position)
@@ -168,26 +195,26 @@ class Layout:
                 reads(x)
         for v, x in zip(self.jaxpr.outvars, self.before, strict=True):
             reads(v, x)
-        last = graph.cut()
-        return {v: LAST if v in last else FIRST for v in self.scanned if self._as_written(v) is not None}
+        in_last = graph.cut()
+        return {v: LAST if v in in_last else FIRST for v in self.scanned if self._as_written(v) is not None}
 
     def _is_free(self, e: JaxprEqn) -> bool:
-        """True if an equation is computed in whatever order its arrays have."""
-        name = e.primitive.name
-        if name != "transpose" and not is_fusible(e):
+        """True if an equation can be computed in any order of its arrays' axes."""
+        primitive_name = e.primitive.name
+        if primitive_name != "transpose" and not is_fusible(e):
             return False
-        if any(self.scanned.get(v) == k for v, k in _indexed(e)):
+        if any(self.scanned.get(v) == k for v, k in _gather_axes(e)):
             return False
         return self.pinned.isdisjoint(variables((*e.invars, *e.outvars)))
 
     def order(self, v: Any, place: str | None) -> Order:
-        """The axes of a variable in memory."""
+        """The axes of a variable in memory, its scanned axis at `place`; as written if `place` is None."""
         axes = tuple(range(len(shape_of(v))))
         k = None if isinstance(v, Literal) else self.scanned.get(v)
         if k is None or place is None:
             return axes
-        rest = tuple(a for a in axes if a != k)
-        return (k, *rest) if place == FIRST else (*rest, k)
+        other_axes = tuple(a for a in axes if a != k)
+        return (k, *other_axes) if place == FIRST else (*other_axes, k)
 
     # The program
 
@@ -198,7 +225,7 @@ class Layout:
 
     @property
     def program(self) -> ClosedJaxpr:
-        """The program of inputs in their order."""
+        """The program of inputs in the order `entries`, its arrays in the chosen layouts."""
         shapes = [
             shaped(tuple(a.shape[k] for k in order), a.dtype, a)
             for a, order in zip(self.closed.in_avals, self.entries, strict=True)
@@ -206,19 +233,21 @@ class Layout:
         return jax.make_jaxpr(self._run)(*shapes)
 
     def _run(self, *operands: Any) -> list[Any]:
+        """The results of the program in its chosen layouts, for operands in the order `entries`."""
         env: dict[Any, tuple[Any, Order]] = {}
-        moved: dict[tuple[Any, Order], Any] = {}
+        transposed: dict[tuple[Any, Order], Any] = {}
         """Transposed arrays, by variable and order."""
 
         def get(v: Any, order: Order) -> Any:
+            """The value of a variable in an order of axes, transposed once for each order."""
             if isinstance(v, Literal):
                 return v.val
             value, source = env[v]
             if source == order:
                 return value
-            if (v, order) not in moved:
-                moved[v, order] = in_order(value, [source.index(k) for k in order])
-            return moved[v, order]
+            if (v, order) not in transposed:
+                transposed[v, order] = in_order(value, [source.index(k) for k in order])
+            return transposed[v, order]
 
         for v, x in zip(self.jaxpr.constvars, self.closed.consts, strict=True):
             env[v] = x, self.order(v, None)
@@ -231,12 +260,12 @@ class Layout:
                     env[v] = x, self.order(v, None)
                 continue
             (v,) = e.outvars
-            known = (self.place[x] for x in variables((v, *e.invars)) if x in self.place)
-            place = next(known, None)
+            places = (self.place[x] for x in variables((v, *e.invars)) if x in self.place)
+            place = next(places, None)
             orders = [self.order(x, place) for x in e.invars]
             values = [get(x, order) for x, order in zip(e.invars, orders, strict=True)]
             order = self.order(v, place)
-            env[v] = _computed(e, values, orders, order), order
+            env[v] = _bound_in_orders(e, values, orders, order), order
         entry = dict(zip(self.jaxpr.invars, self.entries, strict=True))
         exits = [
             self.order(v, None) if x is None else entry[x] for v, x in zip(self.jaxpr.outvars, self.before, strict=True)
@@ -245,7 +274,7 @@ class Layout:
 
 
 def in_order(x: Any, axes: Sequence[int]) -> Any:
-    """An array with its axes in another order."""
+    """An array with its axes permuted: a reshape if only axes of extent 1 change places."""
     shape = tuple(x.shape[k] for k in axes)
     if [k for k in axes if x.shape[k] != 1] == [k for k in range(x.ndim) if x.shape[k] != 1]:
         return lax.reshape(x, shape)
@@ -259,6 +288,7 @@ class _Classes:
     parent: dict[Axis, Axis] = field(default_factory=dict[Axis, Axis])
 
     def of(self, a: Axis) -> Axis:
+        """The representative of the class of an axis."""
         while (up := self.parent.get(a, a)) != a:
             self.parent[a] = self.parent.get(up, up)
             a = up
@@ -276,7 +306,10 @@ def _levels(e: JaxprEqn) -> Iterable[Any]:
 
 
 def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:
-    """The axes of operands of an equation that are those of its result."""
+    """Pairs of an axis of an operand and the axis of the result (for scans: of levels) that it becomes.
+
+    `is_sweep`: the equation is a scan that a kernel computes.
+    """
     name, p = e.primitive.name, e.params
     if is_sweep:
         levels = list(_levels(e))
@@ -299,7 +332,7 @@ def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:
             case "gather":
                 if x is not e.invars[0]:
                     continue
-                (_, a), (_, b) = _indexed(e)
+                (_, a), (_, b) = _gather_axes(e)
                 pairs = zip(*([k for k in range(rank) if k != n] for n in (a, b)), strict=True)
             case _ if name in FOLDING:
                 pairs = ((k, n) for n, k in enumerate(k for k in range(rank) if k not in p["axes"]))
@@ -308,14 +341,16 @@ def _same_axes(e: JaxprEqn, is_sweep: bool) -> Iterator[tuple[Axis, Axis]]:
         yield from (((x, a), (y, b)) for a, b in pairs)
 
 
-def _indexed(e: JaxprEqn) -> tuple[Axis, ...]:
-    """Of a gather that a kernel computes, the axes of its operand and of its result that indices replace."""
+def _gather_axes(e: JaxprEqn) -> tuple[Axis, ...]:
+    """Of a gather that a kernel computes, the axes of operand and result that indices replace; empty for other
+    equations.
+    """
     axes = gathered(e) if e.primitive.name == "gather" else None
     return () if axes is None else ((e.invars[0], axes[0]), (e.outvars[0], axes[1]))
 
 
-def _computed(e: JaxprEqn, values: Sequence[Any], orders: Sequence[Order], order: Order) -> Any:
-    """An equation of operands in some orders of axes, its result in another."""
+def _bound_in_orders(e: JaxprEqn, values: Sequence[Any], orders: Sequence[Order], order: Order) -> Any:
+    """The result, its axes in `order`, of an equation whose operands have their axes in `orders`."""
     name, p, shape = e.primitive.name, e.params, shape_of(e.outvars[0])
     ordered = tuple(shape[k] for k in order)
     if name in POINTWISE:
@@ -325,10 +360,12 @@ def _computed(e: JaxprEqn, values: Sequence[Any], orders: Sequence[Order], order
         return e.primitive.bind(*values, **{**p, "axes": axes})
     match name:
         case "gather":
-            (x, indices), ((_, a), (_, b)) = values, _indexed(e)
-            at, to = orders[0].index(a), order.index(b)
-            numbers = lax.GatherDimensionNumbers(tuple(k for k in range(x.ndim) if k != to), (at,), (at,))
-            sizes = [1 if k == at else n for k, n in enumerate(x.shape)]
+            (x, indices), ((_, a), (_, b)) = values, _gather_axes(e)
+            operand_axis, result_axis = orders[0].index(a), order.index(b)
+            numbers = lax.GatherDimensionNumbers(
+                tuple(k for k in range(x.ndim) if k != result_axis), (operand_axis,), (operand_axis,)
+            )
+            sizes = [1 if k == operand_axis else n for k, n in enumerate(x.shape)]
             return lax.gather(x, indices, numbers, sizes, mode=e.params["mode"])
         case "iota":
             return lax.broadcasted_iota(p["dtype"], ordered, order.index(p["dimension"]))

@@ -26,19 +26,21 @@ class Graph:
     """Residual capacity, by the two ends of an edge."""
 
     def edge(self, a: Hashable, b: Hashable, cost: int = NEVER) -> None:
-        """The cost of `a` on the first side and `b` on the second; said twice, it counts once."""
+        """Charge `cost` if `a` is on the first side and `b` on the second; of two edges of the same nodes the dearer
+        one counts.
+        """
         if a != b:
             self.left.setdefault(a, {})[b] = max(cost, self.left.get(a, {}).get(b, 0))
             self.left.setdefault(b, {}).setdefault(a, 0)
 
     def cut(self) -> set[Hashable]:
-        """The nodes on the first side; the graph is used up."""
+        """The nodes on the first side of the cheapest cut; consumes the graph's capacities."""
         while True:
-            before = self._reached()
-            if self.ends[1] not in before:
-                return set(before)
+            predecessor = self._reached()
+            if self.ends[1] not in predecessor:
+                return set(predecessor)
             path, node = list[tuple[Hashable, Hashable]](), self.ends[1]
-            while (back := before[node]) is not None:
+            while (back := predecessor[node]) is not None:
                 path.append((back, node))
                 node = back
             flow = min(self.left[a][b] for a, b in path)
@@ -47,13 +49,13 @@ class Graph:
                 self.left[b][a] += flow
 
     def _reached(self) -> dict[Hashable, Hashable | None]:
-        """The nodes to which more may flow, each with the one before it."""
-        before: dict[Hashable, Hashable | None] = {self.ends[0]: None}
+        """The nodes that an augmenting path reaches from the first end, each with its predecessor on it."""
+        predecessor: dict[Hashable, Hashable | None] = {self.ends[0]: None}
         queue = deque([self.ends[0]])
-        while queue and self.ends[1] not in before:
+        while queue and self.ends[1] not in predecessor:
             a = queue.popleft()
-            for b, left in self.left.get(a, {}).items():
-                if left and b not in before:
-                    before[b] = a
+            for b, capacity in self.left.get(a, {}).items():
+                if capacity and b not in predecessor:
+                    predecessor[b] = a
                     queue.append(b)
-        return before
+        return predecessor

@@ -52,7 +52,9 @@ class Kernel:
 
 
 def kernel_of(program: Program, region: Swept, results: Sequence[Variable]) -> Kernel:
-    """A region that leaves some results in memory."""
+    """A kernel of columns that stores `results`; blocks have as many columns as fit `SMALL` bytes of buffers, and
+    `COLUMNS` at most, or four times as many if levels lie pages apart.
+    """
     widest = 1 << (max(region.shape, default=1).bit_length() - 1)
     # levels that lie pages apart share few sets of a cache: more of each is read at once
     lanes = min(4 * COLUMNS if _shares_sets(region) else COLUMNS, widest)
@@ -64,7 +66,9 @@ def kernel_of(program: Program, region: Swept, results: Sequence[Variable]) -> K
 
 
 def _shares_sets(region: Swept) -> bool:
-    """The levels of what a short step reads lie whole pages apart."""
+    """True if the step is short and it reads levels that lie whole memory pages apart, which share few sets of a
+    cache.
+    """
     level = len(region.shape)
     return sum(s.inner.count for s in region.sweeps) < SHORT and any(
         i.symbol == level and stride * element_of(v).itemsize % PAGE == 0
@@ -89,6 +93,7 @@ class _Columns(Block):
     work: int = 0
 
     def __post_init__(self) -> None:
+        """Begin the function: parameters, the lane axis, and the coordinates of the block from its number."""
         super().__init__()
         self.text = Vectors(self.lanes)
         shape = self.region.shape
@@ -115,6 +120,9 @@ class _Columns(Block):
     # Memory
 
     def load(self, v: Variable, position: Position, box: Box) -> Lanes:
+        """The elements of v at a position: from a buffer if v is a result of the region, or is transposed, else from
+        its array.
+        """
         element, level = element_of(v).name, len(self.region.shape)
         partial = {k for k in symbols_of(position) if box[k] != (0, self._extent(k))}
         clamped = [bool(partial & symbols_of((i,))) for i in position]
@@ -123,8 +131,8 @@ class _Columns(Block):
             key = v if v in self.region.defines else (v, (*position[:k], *position[k + 1 :]))
             number = self._in_range(self._number(position[k]), shape_of(v)[k], clamped[k])
             kind = self.text.vector(memory_of(element))
-            where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[key]}, i64 {number.name}")
-            return self._as_value(self.text.loaded(kind, where, element), element)
+            pointer = self.text.put(f"getelementptr {kind}, ptr {self.buffers[key]}, i64 {number.name}")
+            return self._as_value(self.text.loaded(kind, pointer, element), element)
         return self.loaded(v, position, clamped, self.lane in partial)
 
     def _is_level(self, v: Variable, k: int) -> bool:
@@ -136,12 +144,14 @@ class _Columns(Block):
         return shape[axis] if axis < len(shape) else self.levels
 
     def store(self, v: Variable, value: Lanes) -> None:
-        """Write a result at its point: a level of it, or the last state."""
+        """Write a result at the current point, to its buffer and its array; a result that is transposed is written
+        to its buffer only.
+        """
         element, memory, strides = value.element, memory_of(value.element), strides_of(v)
         name, kind = self._as_stored(value), self.text.vector(memory)
         if v in self.buffers:
-            where = self.text.put(f"getelementptr {kind}, ptr {self.buffers[v]}, i64 {self.axes[-1]}")
-            self.text.store(kind, name, where, element)
+            place = self.text.put(f"getelementptr {kind}, ptr {self.buffers[v]}, i64 {self.axes[-1]}")
+            self.text.store(kind, name, place, element)
         if v not in self.results or self._is_turned_out(v):
             return
         levelled = len(strides) > len(self.region.shape)
@@ -157,6 +167,7 @@ class _Columns(Block):
             self.text.store(memory, one, self._at(pointer, element, str(step * k)), element)
 
     def _lane_stride(self, v: Variable) -> int:
+        """The distance, in elements of the result v, of two columns of the block."""
         rank = len(self.region.shape)
         position = self.region.place(v) if len(shape_of(v)) > rank else identity(rank)
         return next((s for s, i in zip(strides_of(v), position, strict=True) if i.symbol == self.lane), 1)
@@ -164,50 +175,62 @@ class _Columns(Block):
     # Levels that lie innermost
 
     def _is_turned(self, v: Variable, position: Position, partial: set[int]) -> bool:
-        """The levels that are read of a block lie side by side, and its columns do not."""
+        """True if v is transposed on the way into a buffer: the levels read are contiguous, and the columns of the
+        block are not.
+
+        `partial`: axes on which the position is not read at all points; a lane among them excludes the buffer, as do
+        indices read of tables.
+        """
         level = len(self.region.shape)
         if self.lanes == 1 or self.lane in partial or any(isinstance(i.symbol, Entry) for i in position):
             return False
-        *outer, last = position or (Index(None, 0, 0),)
+        *outer, last_index = position or (Index(None, 0, 0),)
         lane = [i.factor for i in outer if i.symbol == self.lane]
-        return last.symbol == level and lane == [1] and all(i.symbol != level for i in outer)
+        return last_index.symbol == level and lane == [1] and all(i.symbol != level for i in outer)
 
     def _is_turned_out(self, v: Variable) -> bool:
+        """True if the result v is transposed on the way out of a buffer: its levels are the last axis, and a block
+        has several columns.
+        """
         shape, rank = shape_of(v), len(self.region.shape)
         return len(shape) > rank and self.region.axis.get(v, 0) == rank and self.lanes > 1
 
     def _buffer(self, key: Any, levels: int, element: str) -> None:
+        """Reserve a buffer of `levels` vectors for `key`, at the next multiple of 64 bytes, unless it has one."""
         if key not in self.buffers:
             self.buffers[key] = self.text.put(f"getelementptr i8, ptr %buffer, i64 {self.size}")
             size = levels * self.lanes * np.dtype(element).itemsize
             self.size += -(-size // 64) * 64
 
     def _turn(self, v: Variable, pointer: str, stride: int, buffer: str, inwards: bool) -> None:
-        """Move the columns of a block into a buffer, or out of it; columns lie `stride` apart."""
+        """Emit code that transposes the columns of a block into `buffer` (`inwards`) or out of it, in square tiles.
+
+        `pointer`: the first level of the first column. `stride`: the distance of columns, in elements.
+        """
         element, levels = element_of(v).name, shape_of(v)[-1]
         kind, row = memory_of(element), self.text.vector(memory_of(element))
         side = min(self.lanes, TILE // np.dtype(element).itemsize)
         if levels < side:
             for k in range(levels):
-                where = self.text.put(f"getelementptr {row}, ptr {buffer}, i64 {k}")
+                place_of_row = self.text.put(f"getelementptr {row}, ptr {buffer}, i64 {k}")
                 places = [self._at(pointer, element, str(stride * j + k)) for j in range(self.lanes)]
                 if inwards:
                     names = [self.text.loaded(kind, place, element) for place in places]
-                    self.text.store(row, self.text.gathered(names, kind), where, element)
+                    self.text.store(row, self.text.gathered(names, kind), place_of_row, element)
                     continue
-                whole = self.text.loaded(row, where, element)
+                row_vector = self.text.loaded(row, place_of_row, element)
                 for j, place in enumerate(places):
-                    one = self.text.put(f"extractelement {row} {whole}, i64 {j}")
+                    one = self.text.put(f"extractelement {row} {row_vector}, i64 {j}")
                     self.text.store(kind, one, place, element)
             return
         with _Loop(self, -(-levels // side), {}) as loop:
             first = self.text.least(self.text.put(f"mul i64 {loop.counter}, {side}"), levels - side)
             for group in range(0, self.lanes, side):
-                outside = [
+                array_places = [
                     self._at(pointer, element, self.text.put(f"add i64 {first}, {stride * (group + j)}"))
                     for j in range(side)
                 ]
-                inside = [
+                buffer_places = [
                     self._at(
                         buffer,
                         element,
@@ -217,20 +240,22 @@ class _Columns(Block):
                     )
                     for j in range(side)
                 ]
-                for place in outside if inwards else ():
+                for place in array_places if inwards else ():
                     # the columns of the next block, which no prefetcher of the processor expects
                     ahead = self._at(place, element, str(stride * self.lanes))
                     self.text.call("void", "llvm.prefetch.p0", f"ptr {ahead}", "i32 0", "i32 3", "i32 1")
                 tile = f"<{side} x {kind}>"
-                sources, targets = (outside, inside) if inwards else (inside, outside)
+                sources, targets = (array_places, buffer_places) if inwards else (buffer_places, array_places)
                 rows = [self.text.loaded(tile, p, element) for p in sources]
                 for name, place in zip(self.text.transposed(rows, tile), targets, strict=True):
                     self.text.store(tile, name, place, element)
 
     def _prefetch(self, k: str) -> None:
-        """Fetch a line of each array that is turned in the next block, or written in this one, in each round of a loop.
+        """Emit a prefetch of one cache line for each array in `ahead`, in each round `k` of a loop, and clear
+        `ahead`.
 
-        Where all is fetched when it is needed, memory waits for the computation, and the computation for memory.
+        The lines are those that the next block transposes, or that this one writes: fetched only when needed, memory
+        would wait for the computation, and the computation for memory.
         """
         for v, pointer, stride, ahead in self.ahead:
             element = element_of(v).name
@@ -243,22 +268,25 @@ class _Columns(Block):
     # Sweeps
 
     def kernel(self) -> Kernel:
+        """Emit the function of a block: per sweep the transposed inputs, the loads that no level changes, and its
+        loop; then the transposed results.
+        """
         region, column = self.region, identity(len(self.region.shape))
-        handed = {v for v in region.loads if v in region.defines and len(shape_of(v)) > len(column)}
+        read_by_later_sweeps = {v for v in region.loads if v in region.defines and len(shape_of(v)) > len(column)}
         for v in region.defines:
-            if v in handed or (v in self.results and self._is_turned_out(v)):
+            if v in read_by_later_sweeps or (v in self.results and self._is_turned_out(v)):
                 self._buffer(v, max(shape_of(v)[region.axis.get(v, 0)], 1), element_of(v).name)
-        for sweep, around, after in zip(region.sweeps, region.instances, region.after, strict=True):
+        for sweep, outer_instances, results_by_level in zip(region.sweeps, region.instances, region.after, strict=True):
             self.levels = sweep.length
-            self._turn_inwards(sweep, [around, *after.values()])
-            self.evaluate(self.program, around, lambda position: len(column) not in symbols_of(position))
+            self._turn_inwards(sweep, [outer_instances, *results_by_level.values()])
+            self.evaluate(self.program, outer_instances, lambda position: len(column) not in symbols_of(position))
             for v in self.results if sweep is region.sweeps[0] else ():
                 if self._is_turned_out(v):
                     pointer = self._at(self._pointer(v), element_of(v).name, self._column(v))
                     self.ahead.append((v, pointer, self._lane_stride(v), 0))
             start = [self.value(o) for o in sweep.begins]
-            last = self._swept(sweep, around, after, start)
-            for v, state in zip(sweep.equation.outvars[: sweep.states], last, strict=True):
+            final_states = self._swept(sweep, outer_instances, results_by_level, start)
+            for v, state in zip(sweep.equation.outvars[: sweep.states], final_states, strict=True):
                 self.entries[v, column] = state
                 if v in self.results:
                     self.store(v, state)
@@ -272,7 +300,7 @@ class _Columns(Block):
         return Kernel(text, self.arrays, self.results, self.blocks, self.size, self.work * self.blocks)
 
     def _column(self, v: Variable) -> str:
-        """The element at which the first column of the block begins in what is made level by level."""
+        """The offset, in elements, of the first column of the block in the result v."""
         position, level = self.region.place(v), len(self.region.shape)
         terms = [
             (Number(self.axes[i.symbol]), s)  # type: ignore[index]
@@ -282,7 +310,9 @@ class _Columns(Block):
         return self._linear(terms, 0).name
 
     def _turn_inwards(self, sweep: Sweep, read: Iterable[Instances]) -> None:
-        """Bring what a sweep reads, and whose levels lie innermost, into buffers."""
+        """Transpose into buffers the arrays that a sweep reads, in the instances `read`, and whose levels are
+        contiguous.
+        """
         defined = set(self.region.defines)
         for instances in read:
             for v, asked in instances.loads.items():
@@ -305,8 +335,17 @@ class _Columns(Block):
                     self.ahead.append((v, pointer, stride, self.lanes * stride))
 
     def _swept(
-        self, sweep: Sweep, around: Instances, after: Mapping[Variable, Instances], start: Sequence[Lanes]
+        self,
+        sweep: Sweep,
+        outer_instances: Instances,
+        results_by_level: Mapping[Variable, Instances],
+        start: Sequence[Lanes],
     ) -> list[Lanes]:
+        """Emit the loop of a sweep, with the results computed in it level by level; returns the names of the final
+        states.
+
+        `outer_instances`: the instances outside of its step that it reads. `start`: the initial states.
+        """
         e, column, count = sweep.equation, identity(len(sweep.columns)), sweep.length
         carried = {f"%s{self.text.count}.{k}": x for k, x in enumerate(start)}
         with _Loop(self, count, carried) as loop:
@@ -314,14 +353,14 @@ class _Columns(Block):
             self.axes.append(level)
             states = [Lanes(name, x.element) for name, x in carried.items()]
             self._prefetch(loop.counter)
-            self.evaluate(self.program, around, lambda position: True)
+            self.evaluate(self.program, outer_instances, lambda position: True)
             sweep.bind(self, states)
             self.evaluate(sweep.body, sweep.inner, lambda position: True)
             results = [self.value(Operand(v, column, sweep.box)) for v in sweep.body.results]
             for v, value in zip(e.outvars[sweep.states :], results[sweep.states :], strict=True):
                 self.entries[v, (Index(len(column), 1, 0), *column)] = value
                 self.store(v, value)
-            for v, instances in after.items():
+            for v, instances in results_by_level.items():
                 self.evaluate(self.program, instances, lambda position: True)
                 self.store(v, self.entries[v, self.region.place(v)])
             loop.carry(results[: sweep.states])
@@ -340,6 +379,7 @@ class _Loop:
         self.last: list[str] = []
 
     def __enter__(self) -> _Loop:
+        """Begin the body: its lines are collected apart, and the known values saved."""
         k, text = self.kernel, self.kernel.text
         text.count += 1
         self.label, self.before = f"loop{text.count}", text.lines
@@ -353,6 +393,9 @@ class _Loop:
         self.last = [v.name for v in values]
 
     def __exit__(self, *problem: object) -> None:
+        """Emit the loop around the body's lines, with a phi node for each carried value, and restore the values
+        known before.
+        """
         k, text, label = self.kernel, self.kernel.text, self.label
         body, text.lines = text.lines, self.before
         k.work += len(body) * self.rounds

@@ -55,7 +55,9 @@ def is_empty(box: Box) -> bool:
 
 
 def cut(box: Box, index: Index, start: int, stop: int) -> Box | None:
-    """The points of a box at which start <= index < stop; None where no box has them."""
+    """The points of a box at which start <= index < stop; None if the index is read of a table, so that no box has
+    them.
+    """
     match index:
         case Index(None, _, offset):
             return box if start <= offset < stop else tuple((a, a) for a, _ in box)
@@ -81,6 +83,7 @@ def symbols_of(position: Position) -> frozenset[int]:
 
 
 def _axes(position: Position) -> Iterator[int]:
+    """The axes on which the indices of a position depend, with repetitions."""
     for index in position:
         if isinstance(index.symbol, Entry):
             yield from _axes(index.symbol.at)

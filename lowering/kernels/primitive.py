@@ -54,19 +54,19 @@ def without_kernels() -> Iterator[None]:
 
 
 def in_kernels(function: Function) -> Function:
-    """The same function of arrays, giving a list of arrays, whose program is parted into kernels on GPUs."""
+    """The same function of arrays to a list of arrays; on GPUs its program is parted into kernels."""
 
     return lambda *xs: bound(jax.make_jaxpr(function)(*xs), xs)
 
 
 def bound(closed: ClosedJaxpr, operands: Sequence[Any], native: bool = False) -> list[Any]:
-    """The results of a program, as the primitive; of one without kernels, or with effects, as JAX has it.
+    """The results of a program by the primitive `kernels`; by plain `jax.lax` if it has no kernels, or has effects.
 
-    `native` for kernels on CPUs.
+    `native`: kernels for CPUs.
     """
     if any(isinstance(c, Tracer) for c in closed.consts):
         # values of a trace around it, as records of a forcing, are operands: a program keeps what is known
-        closed, operands = _explicit(closed), [*closed.consts, *operands]
+        closed, operands = _with_constants_as_inputs(closed), [*closed.consts, *operands]
     # an axis of devices that is named does nothing by itself
     effects = [e for e in closed.effects if type(e).__name__ != "NamedAxisEffect"]
     if effects or not parted(closed, native).any_kernels:
@@ -75,20 +75,22 @@ def bound(closed: ClosedJaxpr, operands: Sequence[Any], native: bool = False) ->
 
 
 def parted_as_a_whole(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    """The results of a program with kernels for CPUs, parted anew; of one that is not, as it stands."""
-    whole = in_steps(closed)[0] is not None
-    return bound(closed, operands, native=True) if whole else jaxpr_as_fun(closed)(*operands)
+    """The results of a program; one that has kernels for CPUs inside is parted into kernels anew, as one program."""
+    has_kernels = in_steps(closed)[0] is not None
+    return bound(closed, operands, native=True) if has_kernels else jaxpr_as_fun(closed)(*operands)
 
 
 def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, whose kernels run in Pallas' interpreter: on any machine, slowly."""
+    """The same function, whose kernels for GPUs run in Pallas' interpreter: on any machine, slowly."""
 
     def call(*xs: Any) -> Any:
+        """The results of the function, its program evaluated equation by equation."""
         closed, shape = jax.make_jaxpr(function, return_shape=True)(*xs)
         flat = jax.tree_util.tree_leaves(xs)
         return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(shape), evaluate(closed, flat, rule))
 
     def rule(e: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
+        """The results of one equation: kernels interpreted, calls evaluated, everything else bound."""
         if e.primitive is kernels:
             return _run_in_kernels(*values, **e.params, interpret=True)
         return evaluate(e.params["jaxpr"], values, rule) if e.primitive.name in ("jit", "pjit") else bind(e, values)
@@ -97,32 +99,32 @@ def interpreted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def repeated(step: Callable[[Any], Any], state: Any, n: Any) -> Any:
-    """The state after n steps, a pytree of arrays.
+    """The state, a pytree of arrays, after n steps; n may be traced.
 
-    On GPUs it is carried in the layout that the kernels of a step want, and turned before the first step and after the
-    last. On CPUs a step with kernels is parted as a whole, and two steps are one round: each reads what the other
-    wrote, and no state is copied.
+    On GPUs the state is carried in the layout that the kernels of a step want, and transposed before the first step and
+    after the last. On CPUs a step with kernels is parted as a whole, and two steps are one round: each reads the
+    other's results, and no state is copied. Other steps are a `lax.fori_loop`.
     """
     flat, tree = jax.tree_util.tree_flatten(state)
     closed = jax.make_jaxpr(lambda *xs: jax.tree_util.tree_leaves(step(tree.unflatten(xs))))(*flat)
-    same = [jax.numpy.result_type(x) == a.dtype for x, a in zip(flat, closed.out_avals, strict=True)]
-    if all(same) and _has_native_kernels(closed.jaxpr):
+    types_agree = [jax.numpy.result_type(x) == a.dtype for x, a in zip(flat, closed.out_avals, strict=True)]
+    if all(types_agree) and _has_native_kernels(closed.jaxpr):
         return tree.unflatten(_in_pairs(closed, flat, n))
-    if not _is_of_kernels(closed.jaxpr):
+    if not _has_only_kernels(closed.jaxpr):
         return lax.fori_loop(0, n, lambda _, s: step(s), state)
     constants = closed.consts
-    layout = Layout(flattened(_explicit(closed)), repeated=True)
+    layout = Layout(flattened(_with_constants_as_inputs(closed)), repeated=True)
     turned = [in_order(x, order) for x, order in zip([*constants, *flat], layout.entries, strict=True)]
     program, count = layout.program, len(constants)
-    last = lax.fori_loop(0, n, lambda _, xs: bound(program, [*turned[:count], *xs]), turned[count:])
-    back = [[order.index(k) for k in range(len(order))] for order in layout.entries[count:]]
-    return tree.unflatten([in_order(x, axes) for x, axes in zip(last, back, strict=True)])
+    final_state = lax.fori_loop(0, n, lambda _, xs: bound(program, [*turned[:count], *xs]), turned[count:])
+    inverse_orders = [[order.index(k) for k in range(len(order))] for order in layout.entries[count:]]
+    return tree.unflatten([in_order(x, axes) for x, axes in zip(final_state, inverse_orders, strict=True)])
 
 
 def in_steps(closed: ClosedJaxpr) -> tuple[Parts | None, int]:
-    """The parts of a step that is parted as a whole for CPUs, else None, and how many steps are one kernel.
+    """The regions of a step that is parted as a whole for CPUs, and how many steps one kernel computes.
 
-    A step that is not parted as a whole has the kernels of the programs in it.
+    (None, 1) if the step has no kernels of stages: then the programs called in it have kernels of their own, if any.
     """
     if not _has_native_kernels(closed.jaxpr):
         return None, 1
@@ -147,13 +149,17 @@ def plan_of_steps(step: Callable[[Any], Any], state: Any) -> LoopPlan:
 
 
 def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
-    """The state after n steps that are kernels for CPUs: two in each round, of several steps each where that pays."""
+    """The state after n steps with kernels for CPUs: two kernels a round, of k steps each where that pays, then the
+    remaining steps.
+    """
     parts, k = in_steps(closed)
 
     def once(xs: Sequence[Any]) -> list[Any]:
+        """The state after one step."""
         return jaxpr_as_fun(closed)(*xs) if parts is None else bound(closed, xs, native=True)
 
     def several(*xs: Any) -> list[Any]:
+        """The state after k steps, as one program."""
         for _ in range(k):
             xs = jaxpr_as_fun(closed)(*xs)
         return list(xs)
@@ -167,22 +173,22 @@ def _in_pairs(closed: ClosedJaxpr, flat: list[Any], n: Any) -> list[Any]:
 
 
 def _has_native_kernels(jaxpr: Jaxpr) -> bool:
-    """True if a step has kernels for CPUs, and may be parted as a whole."""
+    """True if a step, or a jitted function called in it, has kernels for CPUs."""
     inner = [e.params["jaxpr"].jaxpr for e in jaxpr.eqns if e.primitive.name in ("jit", "pjit")]
     return any(e.primitive is kernels and e.params["native"] for e in jaxpr.eqns) or any(
         map(_has_native_kernels, inner)
     )
 
 
-def _is_of_kernels(jaxpr: Jaxpr) -> bool:
-    """True if a step does nothing besides what may be in kernels: of other programs nobody knows whether it may be."""
+def _has_only_kernels(jaxpr: Jaxpr) -> bool:
+    """True if every equation of a step, also in jitted functions called in it, is `kernels`."""
     inner = [e.params["jaxpr"].jaxpr for e in jaxpr.eqns if e.primitive.name in ("jit", "pjit")]
-    rest = [e for e in jaxpr.eqns if e.primitive.name not in ("jit", "pjit")]
-    return bool(jaxpr.eqns) and all(e.primitive is kernels for e in rest) and all(map(_is_of_kernels, inner))
+    own_eqns = [e for e in jaxpr.eqns if e.primitive.name not in ("jit", "pjit")]
+    return bool(jaxpr.eqns) and all(e.primitive is kernels for e in own_eqns) and all(map(_has_only_kernels, inner))
 
 
-def _explicit(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program that takes the arrays that it knew as its first inputs."""
+def _with_constants_as_inputs(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program whose captured constants are its first inputs."""
     jaxpr = closed.jaxpr
     return ClosedJaxpr(jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), [])
 
@@ -194,6 +200,7 @@ def _run(*operands: Any, body: ClosedJaxpr, count: int, native: bool = False) ->
 def _run_in_kernels(
     *operands: Any, body: ClosedJaxpr, count: int, native: bool = False, interpret: bool = False
 ) -> list[Any]:
+    """The results of a program, parted into regions, each run as a kernel or by XLA."""
     # programs wait for what they run on alone to be imported
     if native:
         from lowering.kernels.custom_calls import launched
@@ -204,7 +211,11 @@ def _run_in_kernels(
 
 
 def run(parts: Parts, operands: Sequence[Any], launch: Callable[..., list[Any]]) -> list[Any]:
-    """The results of a program that was parted, for operands; `launch` gives what a kernel makes."""
+    """The results of a parted program for its operands.
+
+    `launch(program, region, results, env)` gives the results of a kernel; equations left to XLA are bound, with kernels
+    in the loops among them.
+    """
     program = parts.program
     env: dict[Any, Any] = {**program.constants, **dict(zip(program.inputs, operands, strict=True))}
     for region in parts.regions:
@@ -220,9 +231,10 @@ def run(parts: Parts, operands: Sequence[Any], launch: Callable[..., list[Any]])
 
 
 def _inner_in_kernels(e: JaxprEqn, native: bool, launch: Callable[..., list[Any]]) -> dict[str, Any]:
-    """The programs that a loop or a conditional runs, with their kernels."""
+    """The parameters of an equation that hold programs, such as the body of a loop, with kernels in these programs."""
 
     def inner(closed: ClosedJaxpr) -> ClosedJaxpr:
+        """The program with kernels; itself if it has none."""
         parts = parted(closed, native)
         return jax.make_jaxpr(lambda *xs: run(parts, xs, launch))(*shapes_of(closed)) if parts.any_kernels else closed
 
@@ -231,18 +243,20 @@ def _inner_in_kernels(e: JaxprEqn, native: bool, launch: Callable[..., list[Any]
 
 
 def _derivative(body: ClosedJaxpr, varied: Sequence[int]) -> Function:
-    """The tangents of the results that have any, of operands and the tangents of some.
+    """A function of operands and of the tangents of those at `varied`, which gives the tangents of floating results.
 
-    What the derivatives of scans need of a step is computed again of the state before it.
+    Scans in it are rematerialised: their derivatives compute a step again from the state before it.
     """
 
     def rule(e: JaxprEqn, values: Sequence[Any]) -> Sequence[Any]:
-        return _scanned(e, values) if e.primitive.name == "scan" else bind(e, values)
+        return _rematerialised_scan(e, values) if e.primitive.name == "scan" else bind(e, values)
 
     def tangents(*operands: Any) -> list[Any]:
+        """The tangents of the floating results."""
         xs, directions = operands[: len(body.in_avals)], operands[len(body.in_avals) :]
 
         def some(*moved: Any) -> list[Any]:
+            """The floating results as a function of the operands at `varied`."""
             return [r for r in evaluate(body, replaced(xs, varied, moved), rule) if moves(r)]
 
         return jax.jvp(some, [xs[k] for k in varied], list(directions))[1]
@@ -257,21 +271,27 @@ DEAR = frozenset([
 """Primitives that are not computed again for a derivative; JAX differentiates programs with these."""
 
 
-def _as_jax_has_it(
+def _jax_jvp(
     primals: Sequence[Any], varied: Sequence[int], directions: Sequence[Any], body: ClosedJaxpr
 ) -> tuple[Any, Any]:
-    """The derivative of the program of `jax.lax`."""
+    """The results and their tangents, by `jax.jvp` of the program of `jax.lax`; `directions`: tangents of the
+    primals at `varied`.
+    """
 
-    def some(*moved: Any) -> tuple[list[Any], list[Any]]:
-        values = jaxpr_as_fun(body)(*replaced(primals, varied, moved))
+    def some(*tangents: Any) -> tuple[list[Any], list[Any]]:
+        """The floating results, and the others, as a function of the primals at `varied`."""
+        values = jaxpr_as_fun(body)(*replaced(primals, varied, tangents))
         return [r for r in values if moves(r)], [r for r in values if not moves(r)]
 
-    floats, moved, rest = map(iter, jax.jvp(some, [primals[k] for k in varied], list(directions), has_aux=True))
-    results = [next(floats) if moves(a) else next(rest) for a in body.out_avals]
-    return results, [next(moved) if moves(r) else still(r) for r in results]
+    floats, tangents, other_results = map(
+        iter, jax.jvp(some, [primals[k] for k in varied], list(directions), has_aux=True)
+    )
+    results = [next(floats) if moves(a) else next(other_results) for a in body.out_avals]
+    return results, [next(tangents) if moves(r) else still(r) for r in results]
 
 
-def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+def _rematerialised_scan(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """The results of a scan whose step is checkpointed."""
     p, step = e.params, jax.checkpoint(jaxpr_as_fun(e.params["jaxpr"]), prevent_cse=False)
     count, states = states_of(e)
     constants, start, levels = values[:count], values[count : count + states], values[count + states :]
@@ -280,52 +300,62 @@ def _scanned(e: JaxprEqn, values: Sequence[Any]) -> list[Any]:
         results = step(*constants, *state, *level)
         return list(results[:states]), list(results[states:])
 
-    last, stacked = lax.scan(body, list(start), list(levels), length=p["length"], reverse=p["reverse"])
-    return [*last, *stacked]
+    final_states, stacked = lax.scan(body, list(start), list(levels), length=p["length"], reverse=p["reverse"])
+    return [*final_states, *stacked]
 
 
 def _jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
 ) -> tuple[Any, Any]:
+    """JVP of `kernels`: by one more program of kernels, or by JAX if an expensive primitive would be computed again
+    (`DEAR`).
+
+    The program is linear in its operands after the first `count`, so that tangents of these alone go through the same
+    program.
+    """
     varied = [k for k, t in enumerate(tangents) if not isinstance(t, ad.Zero)]
     directions = [tangents[k] for k in varied]
     if any(e.primitive.name in DEAR for e in parted(body, native).left):
-        return _as_jax_has_it(primals, varied, directions, body)
+        return _jax_jvp(primals, varied, directions, body)
     results = kernels.bind(*primals, body=body, count=count, native=native)
     if not varied:
         return results, [still(r) for r in results]
     if all(k >= count for k in varied):
         # linear in what moves
-        whole = [ad.instantiate_zeros(t) for t in tangents[count:]]
-        return results, kernels.bind(*primals[:count], *whole, body=body, count=count, native=native)
+        all_tangents = [ad.instantiate_zeros(t) for t in tangents[count:]]
+        return results, kernels.bind(*primals[:count], *all_tangents, body=body, count=count, native=native)
     derivative = jax.make_jaxpr(_derivative(body, varied))(*primals, *directions)
     derivatives = iter(kernels.bind(*primals, *directions, body=derivative, count=len(primals), native=native))
     return results, [next(derivatives) if moves(r) else still(r) for r in results]
 
 
 def _transpose(cotangents: Sequence[Any], *operands: Any, body: ClosedJaxpr, count: int, native: bool) -> list[Any]:
-    known = operands[:count]
-    assert not any(map(ad.is_undefined_primal, known))
-    back = [k for k, c in enumerate(cotangents) if not isinstance(c, ad.Zero)]
-    nonzero = [cotangents[k] for k in back]
+    """Transpose of `kernels` in the operands after the first `count`: kernels of the transposed program."""
+    residuals = operands[:count]
+    assert not any(map(ad.is_undefined_primal, residuals))
+    nonzero_places = [k for k, c in enumerate(cotangents) if not isinstance(c, ad.Zero)]
+    nonzero = [cotangents[k] for k in nonzero_places]
     shapes = [shaped(x.aval.shape, x.aval.dtype, x.aval) for x in operands[count:]]
 
     def transposed(*operands: Any) -> list[Any]:
-        values, arrived = operands[: len(known)], operands[len(known) :]
+        """The cotangents of the linear operands, of residuals and of the nonzero cotangents of results."""
+        values, result_cotangents = operands[: len(residuals)], operands[len(residuals) :]
 
         def linear(*moved: Any) -> list[Any]:
+            """The results with nonzero cotangents, as a function of the linear operands."""
             results = jaxpr_as_fun(body)(*values, *moved)
-            return [results[k] for k in back]
+            return [results[k] for k in nonzero_places]
 
-        return list(jax.linear_transpose(linear, *shapes)(list(arrived)))
+        return list(jax.linear_transpose(linear, *shapes)(list(result_cotangents)))
 
-    program, operands = jax.make_jaxpr(transposed)(*known, *nonzero), (*known, *nonzero)
+    program, operands = jax.make_jaxpr(transposed)(*residuals, *nonzero), (*residuals, *nonzero)
     return [None] * count + kernels.bind(*operands, body=program, count=len(operands), native=native)
 
 
 def _batched(
     args: Sequence[Any], axes: Sequence[Any], *, body: ClosedJaxpr, count: int, native: bool
 ) -> tuple[Any, Any]:
+    """Batching of `kernels`: kernels of the mapped program."""
     program = jax.make_jaxpr(jax.vmap(jaxpr_as_fun(body), tuple(axes)))(*args)
     return kernels.bind(*args, body=program, count=count, native=native), [0] * len(program.out_avals)
 
@@ -335,18 +365,21 @@ kernels.def_abstract_eval(lambda *operands, body, **_: list(body.out_avals))
 _in_lax, _in_kernels = (mlir.lower_fun(run, multiple_results=True) for run in (_run, _run_in_kernels))
 
 
-def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
-    """Kernels, on the kind of device that they are for; where XLA divides arrays among devices, its own program.
+def _lowered(context: Any, *operands: Any, on_cpu: bool, **params: Any) -> Any:
+    """The lowering: kernels if the platform is the one they are for, else the program of `jax.lax`.
 
-    It cannot divide those of a kernel. So do exported programs: the form in which kernels are stored is not promised to
-    last.
+    `on_cpu`: the platform is a CPU. XLA cannot divide the arrays of a kernel among devices, and exported programs must
+    not hold kernels, whose stored form is not promised to last: both get the program of `jax.lax`, as do programs
+    within `without_kernels`.
     """
     module = context.module_context
     axes = module.axis_context
     # within shard_map over all axes a program is that of one device
     manual = getattr(axes, "manual_axes", None)
-    alone = manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
-    if params["native"] != here or not alone or module.lowering_parameters.for_export or PLAIN.get():
+    on_one_device = (
+        manual == frozenset(axes.mesh.axis_names) if manual else getattr(axes, "num_devices", None) in (None, 1)
+    )
+    if params["native"] != on_cpu or not on_one_device or module.lowering_parameters.for_export or PLAIN.get():
         return _in_lax(context, *operands, **params)
     with warnings.catch_warnings():
         # users have no say in it: from JAX 0.11 on Triton is to be left for Mosaic
@@ -356,7 +389,7 @@ def _lowered(context: Any, *operands: Any, here: bool, **params: Any) -> Any:
 
 mlir.register_lowering(kernels, _in_lax)
 for _platform in ("cpu", "cuda", "rocm"):
-    mlir.register_lowering(kernels, partial(_lowered, here=_platform == "cpu"), platform=_platform)
+    mlir.register_lowering(kernels, partial(_lowered, on_cpu=_platform == "cpu"), platform=_platform)
 ad.primitive_jvps[kernels] = _jvp
 ad.primitive_transposes[kernels] = _transpose
 batching.primitive_batchers[kernels] = _batched

@@ -67,17 +67,19 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return _around(shape_of(v) for v in self.results)
+        return _largest_extents(shape_of(v) for v in self.results)
 
     @property
     def reads(self) -> list[Variable]:
         return list(self.instances.loads)
 
     def fits(self, v: Variable) -> bool:
-        """True if a result has about as many points as the others."""
+        """True if v has the rank of the results, and at most one point in `LARGEST` would be computed for one of
+        them only.
+        """
         if len(shape_of(v)) != len(self.shape):
             return False
-        points = prod(_around([self.shape, shape_of(v)]))
+        points = prod(_largest_extents([self.shape, shape_of(v)]))
         return points * LARGEST <= (LARGEST + 1) * min(prod(shape_of(x)) for x in (v, *self.results))
 
 
@@ -99,7 +101,7 @@ class Swept:
         return self.sweeps[0].columns
 
     def place(self, v: Variable) -> Position:
-        """The point of a column, and its level, as a position in what is made level by level."""
+        """The position of the kernel's own column and level in the result v."""
         column, axis = identity(len(self.shape)), self.axis.get(v, 0)
         return (*column[:axis], Index(len(column), 1, 0), *column[axis:])
 
@@ -109,7 +111,7 @@ class Swept:
 
     @property
     def loads(self) -> list[Variable]:
-        """Variables that are loaded, its own results among them; of its own level a sweep reads nothing."""
+        """The variables that are loaded, its own results among them; a sweep loads nothing of its own current level."""
         around = [v for i in self.instances for v in i.loads]
         for sweep, results in zip(self.sweeps, self.after, strict=True):
             defined = sweep.equation.outvars
@@ -159,20 +161,22 @@ class Parts:
         return [self.program.equations[k] for r in self.regions if isinstance(r, Left) for k in r.equations]
 
     def results_of(self, region: Grid | Swept | Staged) -> list[Variable]:
-        """Variables that a kernel stores: its results, or those of its scans that anything else reads or that the
-        scans after them read."""
+        """The variables that a kernel stores: its results, or those of its scans that others, or its later scans,
+        read.
+        """
         if isinstance(region, Grid):
             return region.results
-        wanted = set(variables((*self.program.results, *(v for e in self.left for v in e.invars))))
+        read_elsewhere = set(variables((*self.program.results, *(v for e in self.left for v in e.invars))))
         if isinstance(region, Swept) and not self.native:
-            wanted.update(region.loads)
-        wanted.update(v for r in self.kernels if r is not region for v in r.reads)
-        return [v for v in region.defines if v in wanted]
+            read_elsewhere.update(region.loads)
+        read_elsewhere.update(v for r in self.kernels if r is not region for v in r.reads)
+        return [v for v in region.defines if v in read_elsewhere]
 
 
 @remembered("programs in kernels", limit=64)  # each is asked for where it is bound, derived and lowered
 def parted(closed: ClosedJaxpr, native: bool = False) -> Parts:
-    """A program in regions, on CPUs if `native`: scans alone are kernels there, and read arrays however they lie.
+    """The regions of a program; for kernels on CPUs if `native`, where only scans are kernels unless those of
+    stencils pay. Cached.
 
     >>> import jax
     >>> parts = parted(jax.make_jaxpr(lambda x: x[2:] - 2 * x[1:-1] + x[:-2])(jax.numpy.zeros(99)))
@@ -192,7 +196,11 @@ def staged(flat: ClosedJaxpr) -> Parts:
 
 
 def pays(parts: Parts) -> bool:
-    """True if kernels of stencils are faster than XLA: something is read at offsets, and XLA fuses nothing else."""
+    """True if kernels of stencils are faster than XLA: something is read at several offsets, and XLA has little left
+    to fuse.
+
+    False, too, for rows shorter than `SHORT` that are read through tables.
+    """
     stages = [s for r in parts.regions if isinstance(r, Staged) for s in r.stages.values()]
     moves = any(len(at) > 1 for s in stages for at in s.loads.values()) or any(len(s.pieces) > 1 for s in stages)
     points = max((prod(s.shape) for s in stages), default=0)
@@ -228,6 +236,11 @@ class _Choice:
     """Equations that no kernel computes, and why."""
 
     def parts(self) -> Parts:
+        """The program in regions, in an order in which they can run.
+
+        Decides, in this order: which scans are kernels and which equations are left to XLA, which variables are stored,
+        the regions of what is stored, and on CPUs (`grids`) the stages that stencils join.
+        """
         program = self.program
         self.stored.update(variables(program.results))
         for k, e in enumerate(program.equations):
@@ -253,23 +266,32 @@ class _Choice:
     # Stages
 
     def _staged(self, regions: Iterable[Region]) -> list[Region]:
-        """Stencils as stages: each of the last kernel that it may join, which none that it reads waits for."""
+        """The regions, in which each stencil left to XLA joins the last staged kernel that it may (`_with_stage`).
+
+        A region must not join a kernel if it reads something that waits for that kernel; `behind` has these variables.
+        """
         joined, behind = list[Region](), dict[int, set[Variable]]()
         for region in regions:
-            into = self._with_stage(joined, behind, region) if isinstance(region, Left) else region
-            if all(into is not r for r in joined):
-                joined.append(into)
-            reads, defines = set(self._reads(into)), set(self._defines(into))
-            index = next(n for n, r in enumerate(joined) if r is into)
+            region_or_stage = self._with_stage(joined, behind, region) if isinstance(region, Left) else region
+            if all(region_or_stage is not r for r in joined):
+                joined.append(region_or_stage)
+            reads, defines = set(self._reads(region_or_stage)), set(self._defines(region_or_stage))
+            index = next(n for n, r in enumerate(joined) if r is region_or_stage)
             for n, other in enumerate(joined):
-                after = isinstance(other, Staged) and not (
+                waits = isinstance(other, Staged) and not (
                     reads.isdisjoint(other.stages) and reads.isdisjoint(behind.get(n, ()))
                 )
-                if after and n != index:
+                if waits and n != index:
                     behind.setdefault(n, set()).update(defines, behind.get(index, ()))
         return joined
 
     def _with_stage(self, joined: Sequence[Region], behind: Mapping[int, set[Variable]], left: Left) -> Staged | Left:
+        """The staged kernel that the last equation of `left` joins as a stage, or a new one; `left` itself if it is
+        no stencil.
+
+        `joined`: the regions so far. `behind`: per number of one, the variables that wait for it. Functions of the C
+        library stay with XLA, which has vectors for them.
+        """
         e = self.program.equations[left.equations[-1]]
         if left.equations[-1] in self.left:
             return left
@@ -289,6 +311,7 @@ class _Choice:
         return Staged({e.outvars[0]: stage}, 1)
 
     def _reads(self, region: Region) -> Iterable[Variable]:
+        """The variables that a region reads and does not compute."""
         if isinstance(region, Left):
             equations = [self.program.equations[k] for k in region.equations]
             inner = {v for e in equations for v in e.outvars}
@@ -296,6 +319,7 @@ class _Choice:
         return region.reads
 
     def _defines(self, region: Region) -> Iterable[Variable]:
+        """The variables that a region stores, or may store."""
         match region:
             case Left(equations):
                 return [v for k in equations for v in self.program.equations[k].outvars if v in self.stored]
@@ -305,13 +329,13 @@ class _Choice:
                 return region.defines
 
     def _in_order(self, regions: Sequence[Region]) -> list[Region]:
-        """In an order in which they can run."""
+        """The regions in a topological order of their reads."""
         region_of, pending, order = dict[Variable, int](), list(enumerate(regions)), list[Region]()
         for k, region in pending:
             region_of.update((v, k) for v in self._defines(region))
-        needed = {k: {region_of[v] for v in self._reads(r) if v in region_of} - {k} for k, r in pending}
+        predecessors = {k: {region_of[v] for v in self._reads(r) if v in region_of} - {k} for k, r in pending}
         while pending:
-            ready = [k for k, _ in pending if not needed[k] & {n for n, _ in pending}]
+            ready = [k for k, _ in pending if not predecessors[k] & {n for n, _ in pending}]
             assert ready, "regions wait for each other"
             order += [r for k, r in pending if k in ready]
             pending = [(k, r) for k, r in pending if k not in ready]
@@ -320,7 +344,7 @@ class _Choice:
     # What is stored
 
     def _store_what_is_turned(self) -> None:
-        """Results of scans are stored in the layout of their readers: a kernel writes levels wherever they lie."""
+        """Store transposes of the results of scans: a kernel writes levels in any layout."""
         swept_values = {v for k in self.sweeps for v in self.program.equations[k].outvars}
         for k, e in enumerate(self.program.equations):
             if k not in self.sweeps and k not in self.left and not swept_values.isdisjoint(variables(e.invars)):
@@ -329,15 +353,19 @@ class _Choice:
                     self.stored.update(e.outvars)
 
     def _store_what_is_dear(self) -> None:
-        """In the order of the program, so that what a value is computed of is settled before it is."""
-        read = self._views()
+        """Store the values that are read at several positions and cost more to compute again at each than to store.
+
+        Goes in the order of the program, so that the operands of a value are decided before it. The cost is the weight
+        of the instances, in additions per point, times the readers beyond the first.
+        """
+        views_of = self._views()
         size = self.sizes
         for k, e in enumerate(self.program.equations):
             if k in self.sweeps or k in self.left or (self.grids and e.outvars[0] in self.stored):
                 continue
             (v,) = e.outvars
             size[v] = 1 + folded(e) * sum(size.get(x, 1) for x in self._inlined(e))
-            views = read.get(v, {})
+            views = views_of.get(v, {})
             if size[v] <= self._most and (len(views) < 2 or v in self.stored):
                 continue
             inlined = self._shortened(e)
@@ -352,7 +380,9 @@ class _Choice:
                 self.stored.add(v)
 
     def _shortened(self, e: JaxprEqn) -> Instances:
-        """The instances of a kernel of one result; the largest of its operands are stored until they are few enough."""
+        """The instances of a kernel of one result, after storing the largest of its operands until they are few
+        enough.
+        """
         while True:
             try:
                 return self._instances(e.outvars)
@@ -360,7 +390,9 @@ class _Choice:
                 self.stored.add(max(self._inlined(e), key=lambda x: self.sizes.get(x, 1)))
 
     def _views(self) -> dict[Variable, dict[Any, float]]:
-        """Of each variable, at which positions its readers have it, and for how many of each of its points."""
+        """Per variable, the views of its readers (a slice, a gather, an operand of XLA), each with the points read
+        for each of its own.
+        """
         views: dict[Variable, dict[Any, float]] = {}
         for k, e in enumerate(self.program.equations):
             name = e.primitive.name
@@ -385,44 +417,49 @@ class _Choice:
         return views
 
     def _instances(self, results: Sequence[Variable]) -> Instances:
-        """Those of a kernel of some results; stores what has to be."""
+        """The instances of a kernel of `results`; stores the variables that cannot be computed on a box of points
+        (`Unplaced`).
+        """
         while True:
             values = [self._folded(v) for v in results]
             roots = [Operand(v, identity(len(shape_of(v))), tuple((0, n) for n in shape_of(v))) for v in values]
             try:
                 return instances_of(self.program, roots, self.stored, self._most, results)
-            except Unplaced as wrong:
-                self.stored.add(wrong.variable)
+            except Unplaced as unplaced:
+                self.stored.add(unplaced.variable)
 
     @property
     def _most(self) -> int:
         return MOST_IN_GRID if self.grids else MOST_INSTANCES
 
     def _folded(self, v: Variable) -> Variable:
-        """The value that is computed point by point: of a fold of rows, its operand."""
+        """The value that is computed point by point for v: the operand of a fold of rows, else v itself."""
         e = self.program.equations[self.program.maker[v]]
         return e.invars[0] if self.grids and folds_rows(e) else v
 
     # Regions
 
     def _regions(self) -> list[Region]:
+        """The regions of what is stored, in the order of the program: sweeps, equations left to XLA, and results
+        (`_add_result`).
+        """
         regions: list[Region] = []
         # what is stored while instances are looked for is made before what asks for it
-        around = {k: self._around(s) for k, s in self.sweeps.items()}
-        alone: dict[int, Instances] = {}
+        instances_of_sweep = {k: self._sweep_instances(s) for k, s in self.sweeps.items()}
+        instances_of_result: dict[int, Instances] = {}
         for k in reversed(range(len(self.program.equations))):
             e = self.program.equations[k]
             if k not in self.sweeps and k not in self.left and e.outvars[0] in self.stored:
-                alone[k] = self._shortened(e)
+                instances_of_result[k] = self._shortened(e)
         for k, e in enumerate(self.program.equations):
             if k in self.sweeps:
-                self._add_sweep(regions, self.sweeps[k], around[k])
+                self._add_sweep(regions, self.sweeps[k], instances_of_sweep[k])
             elif k in self.left:
                 level = self._level(variables(e.invars))
                 regions.append(Left([k], level, self.left[k]))
                 self._at(e.outvars, level)
-            elif k in alone:
-                self._add_result(regions, e.outvars[0], alone[k])
+            elif k in instances_of_result:
+                self._add_result(regions, e.outvars[0], instances_of_result[k])
         return regions
 
     def _level(self, reads: Iterable[Variable]) -> int:
@@ -432,6 +469,12 @@ class _Choice:
         self.levels.update((v, level) for v in defined)
 
     def _add_result(self, regions: list[Region], v: Variable, instances: Instances) -> None:
+        """Add the computation of a stored value to the regions: to a sweep, to a grid that it fits, or as a region
+        of its own.
+
+        It is left to XLA on CPUs, and where each operand is read at one position only. Grids share a kernel if they are
+        of one level and shape and read the same array.
+        """
         if any(isinstance(region, Swept) and self._joins(region, v) for region in reversed(regions)):
             return
         if self.native or not instances.moves:
@@ -448,16 +491,16 @@ class _Choice:
                 continue
             if instances.loads.keys() & region.instances.loads.keys():
                 try:
-                    both = self._instances([*region.results, v])
+                    joint_instances = self._instances([*region.results, v])
                 except TooMany:
                     continue
                 region.results.append(v)
-                region.instances = both
+                region.instances = joint_instances
                 return
         regions.append(Grid([v], instances, level))
 
     def _behind(self, v: Variable) -> list[int]:
-        """The equations that a variable is computed by, of what is in memory, in the order of the program."""
+        """The equations that compute a variable from stored ones, in the order of the program."""
         stack, equations = [self.program.maker[v]], set[int]()
         while stack:
             k = stack.pop()
@@ -470,7 +513,10 @@ class _Choice:
     def _inlined(self, e: JaxprEqn) -> Iterable[Variable]:
         return (x for x in variables(e.invars) if x not in self.stored)
 
-    def _around(self, sweep: Sweep) -> Instances:
+    def _sweep_instances(self, sweep: Sweep) -> Instances:
+        """The instances that a sweep reads from the program around its step; operands that are too many, or
+        unplaced, are stored.
+        """
         while True:
             try:
                 return instances_of(self.program, [*sweep.reads, *sweep.begins], self.stored, MOST_INSTANCES)
@@ -479,34 +525,41 @@ class _Choice:
             except TooMany:
                 self.stored.update(variables(o.value for o in (*sweep.reads, *sweep.begins)))
 
-    def _add_sweep(self, regions: list[Region], sweep: Sweep, around: Instances) -> None:
+    def _add_sweep(self, regions: list[Region], sweep: Sweep, instances: Instances) -> None:
+        """Add a sweep to the last kernel over the same columns that it follows (`_follows`), else as a kernel of its
+        own.
+        """
         for region in reversed(regions):
-            if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, around):
+            if isinstance(region, Swept) and region.shape == sweep.columns and self._follows(region, instances):
                 region.sweeps.append(sweep)
-                region.instances.append(around)
+                region.instances.append(instances)
                 region.after.append({})
                 self._at(sweep.equation.outvars, region.level)
                 return
-        level = self._level(around.loads)
-        regions.append(Swept([sweep], [around], level, [{}]))
+        level = self._level(instances.loads)
+        regions.append(Swept([sweep], [instances], level, [{}]))
         self._at(sweep.equation.outvars, level)
 
     def _joins(self, region: Swept, v: Variable) -> bool:
-        """Compute a result in the loop of the last sweep, where it takes of that the level that it is at."""
+        """True if v, a result with a level for each of the last sweep, is computed in its loop; it is then added to
+        `region`.
+
+        It must read of that sweep the current level only, and of the region's other results its own column.
+        """
         sweep, shape = region.sweeps[-1], shape_of(v)
         for axis in range(len(shape) if self.native else 1):
             if shape != (*region.shape[:axis], sweep.length, *region.shape[axis:]):
                 continue
             region.axis[v] = axis
             try:
-                asked = [Operand(v, region.place(v), sweep.box)]
-                instances = instances_of(self.program, asked, self.stored, MOST_INSTANCES, [v])
+                operands = [Operand(v, region.place(v), sweep.box)]
+                instances = instances_of(self.program, operands, self.stored, MOST_INSTANCES, [v])
             except (TooMany, Unplaced):
                 continue
-            last = {*sweep.equation.outvars, *region.after[-1]} & instances.loads.keys()
-            if not last or not self._is_own_column(region, instances):
+            read_of_sweep = {*sweep.equation.outvars, *region.after[-1]} & instances.loads.keys()
+            if not read_of_sweep or not self._is_own_column(region, instances):
                 continue
-            if all(at == region.place(x) for x in last for at in instances.loads[x]):
+            if all(at == region.place(x) for x in read_of_sweep for at in instances.loads[x]):
                 region.after[-1][v] = instances
                 self._at([v], region.level)
                 return True
@@ -514,7 +567,11 @@ class _Choice:
         return False
 
     def _is_own_column(self, region: Swept, instances: Instances) -> bool:
-        """True if of what a region makes its own column alone is read, and everything else is there before it."""
+        """True if, of the region's results, only the own column is loaded, and all other loads are made before the
+        region.
+
+        On CPUs also only the current level, or a fixed one.
+        """
         defined, column = set(region.defines), identity(len(region.shape))
         for v, asked in instances.loads.items():
             if v not in defined and self.levels.get(v, 0) >= region.level:
@@ -527,10 +584,10 @@ class _Choice:
                 return False
         return True
 
-    def _follows(self, region: Swept, around: Instances) -> bool:
-        """True if a sweep may run behind others, for each column, of which it reads its own column alone."""
-        return bool(set(region.defines) & around.loads.keys()) and self._is_own_column(region, around)
+    def _follows(self, region: Swept, instances: Instances) -> bool:
+        """True if a sweep may run behind the region's: it reads results of it, and of these its own column alone."""
+        return bool(set(region.defines) & instances.loads.keys()) and self._is_own_column(region, instances)
 
 
-def _around(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+def _largest_extents(shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(map(max, zip(*shapes, strict=True)))

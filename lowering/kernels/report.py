@@ -28,7 +28,8 @@ class RegionReport:
 
 
 def reports_of(parts: Parts, names: list[str]) -> list[RegionReport]:
-    """The regions of a program in words; `names` has that of each of its results, a result with several more often.
+    """The regions of a program as reports, kernels first; `names` has one name for each array of the program's
+    results.
 
     >>> import jax
     >>> from lowering.kernels.regions import parted
@@ -37,7 +38,7 @@ def reports_of(parts: Parts, names: list[str]) -> list[RegionReport]:
     [('1 read, 1 written: 97 points', 'of y')]
     """
     called = dict(zip(parts.program.results, names, strict=False))
-    return [*(_kernel(parts, region, called) for region in parts.kernels), *_left(parts, called)]
+    return [*(_report_of_kernel(parts, region, called) for region in parts.kernels), *_reports_of_xla(parts, called)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class LoopPlan:
     """None where a step is not parted as a whole: the programs in it have kernels of their own, or none."""
 
     def __str__(self) -> str:
+        """The regions, one a line, and how many steps a kernel computes."""
         if self.regions is None:
             return "a step is XLA's, with the kernels of the programs in it: their plans have those"
         rows = [f"{t.kind:8}{t.what}; {t.why}" for t in self.regions]
@@ -59,7 +61,8 @@ class LoopPlan:
         return "\n".join([*rows, f"{together}: no state is copied"])
 
 
-def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, str]) -> RegionReport:
+def _report_of_kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, str]) -> RegionReport:
+    """The report of a kernel; `called` has the names of results."""
     results = parts.results_of(region)
     what = f"{len(region.reads)} read, {len(results)} written: {' × '.join(map(str, region.shape))}"
     match region:
@@ -70,22 +73,23 @@ def _kernel(parts: Parts, region: Grid | Swept | Staged, called: dict[Variable, 
             kind, what, why = "sweep", f"{what} columns, {steps} steps", "states stay in registers from step to step"
         case Staged(stages):
             rings = sum(Reach(region, results).held.values())
-            some = f", {len(stages)} stages in rings of {-(-rings // 1024)} KiB" if rings else ""
-            kind, what, why = "stages", f"{what} points{some}", "each array is read once, and stages from a cache"
+            rings_text = f", {len(stages)} stages in rings of {-(-rings // 1024)} KiB" if rings else ""
+            kind, what, why = "stages", f"{what} points{rings_text}", "each array is read once, and stages from a cache"
     size = sum(prod(shape_of(v)) * element_of(v).itemsize for v in results if v not in called)
-    return RegionReport(kind, what, _where(results, called), True, why, size)
+    return RegionReport(kind, what, _location(results, called), True, why, size)
 
 
-def _where(variables: list[Variable], called: dict[Variable, str]) -> str:
+def _location(variables: list[Variable], called: dict[Variable, str]) -> str:
     names = dict.fromkeys(called[v] for v in variables if v in called)
     return f"of {', '.join(names)}" if names else "in between"
 
 
-def _left(parts: Parts, called: dict[Variable, str]) -> Iterator[RegionReport]:
+def _reports_of_xla(parts: Parts, called: dict[Variable, str]) -> Iterator[RegionReport]:
+    """The reports of the regions that XLA runs; transpositions get the bytes that they store."""
     for region in parts.regions:
         if isinstance(region, Left):
             last = parts.program.equations[region.equations[-1]]
-            where, (v, *_) = _where(list(last.outvars), called), last.outvars
+            where, (v, *_) = _location(list(last.outvars), called), last.outvars
             if last.primitive.name == "transpose":
                 size = 0 if v in called else prod(shape_of(v)) * element_of(v).itemsize
                 yield RegionReport(

@@ -58,7 +58,7 @@ class Stage:
 
     @cached_property
     def loads(self) -> dict[Variable, set[Position]]:
-        """The arrays that it reads, and where."""
+        """The positions at which the stage reads each array, or stage, over all pieces."""
         asked: dict[Variable, set[Position]] = {}
         for piece in self.pieces:
             for v, at in piece.instances.loads.items():
@@ -76,7 +76,9 @@ class NoPieces(Exception):
 
 
 def folds_rows(e: JaxprEqn) -> bool:
-    """True if an equation folds the last axes of an array, which is longer than what is folded element by element."""
+    """True if an equation folds the last axes of an array, not the first, and more than `WRITTEN_OUT` elements for
+    each of its own.
+    """
     if e.primitive.name not in FOLDING or element_of(e.invars[0]).name not in NATIVE_ELEMENTS:
         return False
     axes, count = sorted(e.params["axes"]), len(shape_of(e.invars[0]))
@@ -84,7 +86,10 @@ def folds_rows(e: JaxprEqn) -> bool:
 
 
 def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Stage:
-    """The stage that computes the result of an equation; raises NoPieces.
+    """The stage that computes the result of an equation, as pieces of boxes; raises NoPieces.
+
+    `stored`: the variables in memory, at which its computation begins. The box of all points is cut until no point of a
+    piece needs a condition on its position, or the piece is thin; folds of rows are stages of their operand.
 
     >>> import jax
     >>> from lowering.kernels.program import flattened, program_of
@@ -100,14 +105,17 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     while pending:
         box = pending.pop()
         instances = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, () if fold else (v,))
-        thin = prod(b - a for a, b in box) * THIN <= prod(shape_of(v))
-        at = _cut(box, instances, len(box) - 1 if thin else 0)
-        if at is not None:
-            axis, end = at
+        is_thin = prod(b - a for a, b in box) * THIN <= prod(shape_of(v))
+        axis_and_end = _longest_cut(box, instances, len(box) - 1 if is_thin else 0)
+        if axis_and_end is not None:
+            axis, end = axis_and_end
             start, stop = box[axis]
-            pending += [(*box[:axis], part, *box[axis + 1 :]) for part in ((end, stop), (start, end))]
+            pending += [(*box[:axis], ends, *box[axis + 1 :]) for ends in ((end, stop), (start, end))]
         elif all(
-            _is_inside(p, shape_of(x), box) for x, at in instances.loads.items() for p, b in at.items() if b == box
+            _is_inside(p, shape_of(x), box)
+            for x, boxes in instances.loads.items()
+            for p, b in boxes.items()
+            if b == box
         ):
             pieces.append(Piece(box, instances))
         else:
@@ -118,38 +126,45 @@ def stage_of(program: Program, e: JaxprEqn, stored: Collection[Variable]) -> Sta
     return Stage(v, pieces, fold, max((element_of(x).itemsize for x in computed), default=1))
 
 
-def inner_instances(program: Program, v: Variable, stored: Collection[Variable], whole: Instances) -> Instances:
-    """The instances of the widest piece of a variable, of those of all its points."""
+def inner_instances(program: Program, v: Variable, stored: Collection[Variable], instances: Instances) -> Instances:
+    """The instances of the widest piece of a variable: of its points far from all ends, which are most.
+
+    `instances`: those for all its points.
+    """
     box: Box = tuple((0, n) for n in shape_of(v))
-    while (at := _cut(box, whole)) is not None:
+    while (at := _longest_cut(box, instances)) is not None:
         axis, end = at
         start, stop = box[axis]
-        part = max((start, end), (end, stop), key=lambda ends: ends[1] - ends[0])
-        box = (*box[:axis], part, *box[axis + 1 :])
-        whole = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, (v,))
-    return whole
+        longest_ends = max((start, end), (end, stop), key=lambda ends: ends[1] - ends[0])
+        box = (*box[:axis], longest_ends, *box[axis + 1 :])
+        instances = instances_of(program, [Operand(v, identity(len(box)), box)], stored, None, (v,))
+    return instances
 
 
-def _cut(box: Box, instances: Instances, first_axis: int = 0) -> tuple[int, int] | None:
-    """An axis, from the first on, and a number at which a box is cut, so that the widest part has fewer conditions.
+def _longest_cut(box: Box, instances: Instances, first_axis: int = 0) -> tuple[int, int] | None:
+    """The axis and the number at which to cut a box so that its longest part has fewer conditions; None without
+    conditions.
 
-    Instances begin and end there; the others between the part and the nearer end of the box stay together.
+    Conditions are the ends of the boxes of instances that lie inside of `box`; axes before `first_axis` are not cut.
+    The cut is at the start of the longest part, or at its end if it starts with the box.
     """
     ends = [{start, stop} for start, stop in box]
     for asked in (*instances.computed.values(), *instances.loads.values()):
-        for part in asked.values():
-            if not is_empty(part):
-                for some, (start, stop), (a, b) in zip(ends, box, part, strict=True):
-                    some.update(end for end in (a, b) if start < end < stop)
-    for axis, (some, (start, _)) in enumerate(zip(ends, box, strict=True)):
-        if len(some) > 2 and axis >= first_axis:
-            first, last = max(pairwise(sorted(some)), key=lambda ends: ends[1] - ends[0])
+        for needed_box in asked.values():
+            if not is_empty(needed_box):
+                for ends_along_axis, (start, stop), (a, b) in zip(ends, box, needed_box, strict=True):
+                    ends_along_axis.update(end for end in (a, b) if start < end < stop)
+    for axis, (ends_along_axis, (start, _)) in enumerate(zip(ends, box, strict=True)):
+        if len(ends_along_axis) > 2 and axis >= first_axis:
+            first, last = max(pairwise(sorted(ends_along_axis)), key=lambda ends: ends[1] - ends[0])
             return axis, int(first if first > start else last)
     return None
 
 
 def _is_inside(position: Position, shape: Sequence[int], box: Box) -> bool:
-    """True if a position is within an array at all points of a box; what is read of tables is."""
+    """True if a position is within an array of that shape at all points of a box; False for positions that are read
+    of tables.
+    """
     for index, n in zip(position, shape, strict=True):
         match index:
             case Index(None, _, offset):
@@ -195,21 +210,23 @@ class Reach:
     """Stages that are stored whole."""
 
     def _between(self) -> Iterator[tuple[Variable, Variable, set[Position]]]:
-        """A stage that reads another, and where, the last first."""
+        """Pairs of stages (reader, stage read) with the positions read, the last reader first."""
         for reader in reversed(self.region.stages):
             for v, asked in self.region.stages[reader].loads.items():
                 if v in self.region.stages:
                     yield reader, v, asked
 
     def along(self, axis: int) -> dict[Variable, tuple[int, int]]:
-        """The least and the largest offset from a point of the results, along an axis, at which a stage is needed."""
+        """Per stage, the least and the largest offset along an axis from a point of the results at which it is
+        needed.
+        """
         reach: dict[Variable, tuple[int, int]] = dict.fromkeys(self.wanted, (0, 0))
         for reader, v, asked in self._between():
             low, high = reach.get(reader, (0, 0))
             offsets = [p[axis].offset for p in asked]
             ends = (low + min(offsets), high + max(offsets))
-            before = reach.get(v, ends)
-            reach[v] = min(before[0], ends[0]), max(before[1], ends[1])
+            known_ends = reach.get(v, ends)
+            reach[v] = min(known_ends[0], ends[0]), max(known_ends[1], ends[1])
         return {v: reach.get(v, (0, 0)) for v in self.region.stages}
 
     @cached_property
@@ -218,11 +235,13 @@ class Reach:
 
     @cached_property
     def window(self) -> dict[Variable, int]:
-        """Rows of a stage that are read while it is computed; a power of two of them, of stages that others read."""
+        """Rows of the ring of each stage that others read: from the row being computed back to the oldest row read;
+        a power of two.
+        """
         rows = dict[Variable, int]()
         for reader, v, asked in self._between():
-            least = self.rows[reader][1] + min(p[0].offset for p in asked)
-            rows[v] = max(rows.get(v, 0), self.rows[v][1] - least + 1)
+            oldest_row = self.rows[reader][1] + min(p[0].offset for p in asked)
+            rows[v] = max(rows.get(v, 0), self.rows[v][1] - oldest_row + 1)
         return {v: 1 << (n - 1).bit_length() for v, n in rows.items()}
 
     @property
@@ -237,7 +256,11 @@ class Reach:
 
     @cached_property
     def is_tiled(self) -> bool:
-        """True if blocks may be cut along the second axis, too, which is not the one of vectors."""
+        """True if blocks may be cut along axis 1, too: it is not the last axis, which is vectorised, and no stage
+        folds rows.
+
+        Every read between stages must have unit stride on axis 1.
+        """
         positions = (p for _, _, asked in self._between() for p in asked)
         if len(self.region.shape) < 3 or any(s.fold for s in self.region.stages.values()):
             return False
@@ -245,8 +268,10 @@ class Reach:
 
     @property
     def cached(self) -> int:
-        """Bytes of rows that are read again: of rings, and of arrays that are read at several rows."""
-        total = sum(self.held.values())
+        """Bytes of the rows that are read again: all rings, and the rows of arrays between the lowest and highest
+        row offset read.
+        """
+        ring_bytes = sum(self.held.values())
         ends = dict[Variable, tuple[int, int]]()
         for stage in self.region.stages.values():
             for v, at in stage.loads.items():
@@ -254,7 +279,7 @@ class Reach:
                 if v not in self.region.stages and offsets:
                     low, high = ends.get(v, (offsets[0], offsets[0]))
                     ends[v] = min(low, *offsets), max(high, *offsets)
-        return total + sum((high - low) * row_bytes(v) for v, (low, high) in ends.items())
+        return ring_bytes + sum((high - low) * row_bytes(v) for v, (low, high) in ends.items())
 
 
 OUTSIDE = 1 << 22
@@ -264,20 +289,26 @@ MOST_STEPS, MOST_COMPILED = 8, 64
 
 
 def steps_at_once(region: Staged, results: Collection[Variable]) -> int:
-    """The number of steps of a time loop that are worth a kernel: what one reads of another is in rings, too."""
+    """The number of steps of a time loop that one kernel computes: a power of two up to `MOST_STEPS`, 1 if more do
+    not pay.
+
+    `results`: the variables that a step stores. Several pay if the arrays of a step exceed a cache, the rings of all
+    steps fit, and blocks are large against the rows that two of them compute.
+    """
     if any(s.gathers for s in region.stages.values()):
         return 1  # what is read through a table may be any row of the step before
     reach, count = Reach(region, results), MOST_STEPS
     size = sum(row_bytes(v) * shape_of(v)[0] for v in {*results, *region.reads} if shape_of(v))
     pieces = sum(len(s.pieces) for s in region.stages.values())
-    held = reach.cached + sum(map(row_bytes, results))
+    bytes_per_step = reach.cached + sum(map(row_bytes, results))
     overlap = max(high - low for low, high in reach.along(1).values()) if reach.is_tiled else 0
 
     def pays(count: int) -> bool:
+        """True if that many steps in one kernel fit the cache and are few enough pieces to compile."""
         # several steps behind each other need as many rows more, and in tiles as many columns
         rows, columns = count * (reach.overlap + 2) * OVERLAP, count * (overlap + 2) * OVERLAP
-        tile = region.shape[1] * HELD // (count * held)
-        fits = rows <= region.shape[0] and (count * held <= HELD or (reach.is_tiled and tile >= columns))
+        tile = region.shape[1] * HELD // (count * bytes_per_step)
+        fits = rows <= region.shape[0] and (count * bytes_per_step <= HELD or (reach.is_tiled and tile >= columns))
         return fits and count * pieces <= MOST_COMPILED
 
     while count > 1 and (size < OUTSIDE or not pays(count)):
@@ -286,15 +317,20 @@ def steps_at_once(region: Staged, results: Collection[Variable]) -> int:
 
 
 def follows(region: Staged, stage: Stage) -> bool:
-    """True if a stage may run behind others: of those it reads rows at offsets from its own, and no folds."""
+    """True if a stage may run in a kernel behind its stages: it reads them at row offsets below `MOST_ROWS`, and no
+    folds.
+
+    The extents of rows must be close, and ranks equal.
+    """
     if len(stage.shape) != len(region.shape) or abs(stage.shape[0] - region.shape[0]) > MOST_ROWS:
         return False
-    inner = {x: asked for x, asked in stage.loads.items() if x in region.stages}
-    positions = [p for asked in inner.values() for p in asked]
-    return all(region.stages[x].fold is None for x in inner) and all(
+    stage_reads = {x: asked for x, asked in stage.loads.items() if x in region.stages}
+    positions = [p for asked in stage_reads.values() for p in asked]
+    return all(region.stages[x].fold is None for x in stage_reads) and all(
         p[0].symbol == 0 and p[0].factor == 1 and abs(p[0].offset) < MOST_ROWS for p in positions
     )
 
 
 def row_bytes(v: Variable) -> int:
+    """Bytes of a row, which is all points at one number of the first axis."""
     return prod(shape_of(v)[1:]) * element_of(v).itemsize

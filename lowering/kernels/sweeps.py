@@ -47,22 +47,27 @@ class Sweep:
         return box_of(self.equation, self.columns)
 
     def bind(self, points: Points, states: Sequence[Any]) -> None:
-        """Binds the inputs of the step: to its states, to literals, to variables around the scan."""
+        """Enter the inputs of the step into `points`: its `states`, and accesses of variables around the scan."""
         for v, asked in self.inner.loads.items():
             for position in asked:
-                around = outer(self.equation, self.body, v, position)
-                if around is None:
+                access = outer_access(self.equation, self.body, v, position)
+                if access is None:
                     points.entries[v, position] = states[self.body.inputs.index(v) - states_of(self.equation)[0]]
                 elif v not in self.body.constants:
-                    points.entries[v, position] = points.value(Operand(*around, self.box))
+                    points.entries[v, position] = points.value(Operand(*access, self.box))
 
 
 def box_of(e: JaxprEqn, columns: tuple[int, ...]) -> Box:
     return (*((0, n) for n in columns), (0, e.params["length"]))
 
 
-def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tuple[Variable, tuple[Index, ...]] | None:
-    """The variable around a scan that an input of its step is, and its position; None for a state."""
+def outer_access(
+    e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]
+) -> tuple[Variable, tuple[Index, ...]] | None:
+    """The variable around a scan that an input v of its step is, and its position there; None if v is a state.
+
+    `at`: the position within the step. An input with levels gets the level as its first index.
+    """
     if v in body.constants:
         return v, at
     k, (constants, states) = body.inputs.index(v), states_of(e)
@@ -75,7 +80,11 @@ def outer(e: JaxprEqn, body: Program, v: Variable, at: tuple[Index, ...]) -> tup
 
 
 def swept(e: JaxprEqn, native: bool = False) -> Sweep | None:
-    """A scan as a sweep, `native` for one on CPUs; None where XLA has to run its loop."""
+    """The scan as a sweep; None where XLA has to run its loop, or the equation is no scan. `native`: on CPUs.
+
+    It must have at least one level and no effects, all results of its step have one shape, and each equation is
+    fusible; the step reads states at its own column only, and computes no index.
+    """
     if e.primitive.name != "scan" or not e.params["length"] or e.effects:
         return None
     body = program_of(flattened(e.params["jaxpr"]))
@@ -94,12 +103,12 @@ def swept(e: JaxprEqn, native: bool = False) -> Sweep | None:
         return None
     reads: list[Operand] = []
     for v, asked in inner.loads.items():
-        for position, part in asked.items():
-            access = outer(e, body, v, position)
+        for position, needed_box in asked.items():
+            access = outer_access(e, body, v, position)
             if any(isinstance(i.symbol, Entry) for i in position):
                 return None  # at an index that the step computes
             if access is not None:
-                reads.append(Operand(*access, part))
+                reads.append(Operand(*access, needed_box))
             elif position != column:
                 return None
     first, states = states_of(e)

@@ -45,7 +45,7 @@ class Vectors:
     count: int = 0
 
     def put(self, text: str, fresh: bool = False) -> str:
-        """The name of an instruction, which is written once."""
+        """The name of the value of an instruction; the same text is emitted once, unless `fresh`."""
         if fresh or text not in self.known:
             self.count += 1
             self.lines.append(f"  %v{self.count} = {text}")
@@ -55,6 +55,9 @@ class Vectors:
         return self.known[text]
 
     def call(self, result: str, name: str, *arguments: str) -> str:
+        """The name of the result of a call, which is declared and emitted; empty for `void`. Arguments are written
+        with their types.
+        """
         kinds = ", ".join(_type_of(a) for a in arguments)
         self.declared[f"declare {result} @{name}({kinds})"] = None
         if result == "void":
@@ -66,6 +69,7 @@ class Vectors:
         return f"<{self.lanes} x {kind}>"
 
     def splat(self, kind: str, name: str) -> str:
+        """A vector with one scalar in all lanes; a literal is written out, a named value is shuffled."""
         if not name.startswith("%"):
             return f"<{', '.join([f'{kind} {name}'] * self.lanes)}>"
         one = self.put(f"insertelement {self.vector(kind)} poison, {kind} {name}, i64 0")
@@ -84,13 +88,14 @@ class Vectors:
         self.lines.append(f"  store {kind} {name}, ptr {pointer}, align {np.dtype(element).itemsize}")
 
     def gathered(self, names: Sequence[str], kind: str) -> str:
+        """A vector of one scalar for each lane."""
         row = "poison"
         for k, name in enumerate(names):
             row = self.put(f"insertelement {self.vector(kind)} {row}, {kind} {name}, i64 {k}")
         return row
 
     def transposed(self, rows: list[str], kind: str) -> list[str]:
-        """The columns of a square tile, by exchanges of ever larger blocks."""
+        """The columns of a square tile given by rows, by exchanging ever larger blocks of two rows."""
         side, rows, step = len(rows), list(rows), 1
         while step < side:
             for i in range(side):
@@ -112,25 +117,32 @@ class Vectors:
         return Lanes(self.splat(kind_of(element), _literal(value, element)), element)
 
     def select(self, condition: Lanes, a: Lanes, b: Lanes) -> Lanes:
+        """a in lanes where the condition holds, b elsewhere."""
         kind = self.vector(kind_of(a.element))
         return Lanes(
             self.put(f"select {self.vector('i1')} {condition.name}, {kind} {a.name}, {kind} {b.name}"), a.element
         )
 
     def operation(self, name: str, values: Sequence[Lanes], element: str, params: Mapping[str, Any]) -> Lanes:
-        x, source = values[0], values[0].element
-        kind = self.vector(kind_of(source))
-        is_float, unsigned = source in FLOAT, source.startswith("u")
+        """The result, of type `element`, of the operation of a JAX primitive on vectors; `params` are those of its
+        equation.
+        """
+        x, operand = values[0], values[0].element
+        kind = self.vector(kind_of(operand))
+        is_float, unsigned = operand in FLOAT, operand.startswith("u")
         names = ", ".join(v.name for v in values)
 
         def emit(text: str, element: str = element) -> Lanes:
+            """The value of an instruction."""
             return Lanes(self.put(text), element)
 
         def again(name: str, *values: Lanes, **params: Any) -> Lanes:
+            """The result of another primitive on vectors of one type."""
             return self.operation(name, values, values[0].element, params)
 
         def number(value: Any) -> Lanes:
-            return self.constant(value, source)
+            """A constant of the operands' type."""
+            return self.constant(value, operand)
 
         match name:
             case _ if name in SAME:
@@ -169,7 +181,9 @@ class Vectors:
             case "and" | "or" | "xor":
                 return emit(f"{name} {kind} {names}")
             case "not":
-                return emit(f"xor {kind} {x.name}, {self.splat(kind_of(source), '-1' if source != 'bool' else 'true')}")
+                return emit(
+                    f"xor {kind} {x.name}, {self.splat(kind_of(operand), '-1' if operand != 'bool' else 'true')}"
+                )
             case "shift_left" | "shift_right_logical" | "shift_right_arithmetic":
                 return self._shifted(name, x, values[1])
             case "population_count":
@@ -179,14 +193,14 @@ class Vectors:
             case _ if name in COMPARISONS:
                 if is_float:
                     return emit(f"fcmp {COMPARISONS[name]} {kind} {names}", "bool")
-                sign = "" if name in ("eq", "ne") else "u" if unsigned or source == "bool" else "s"
+                sign = "" if name in ("eq", "ne") else "u" if unsigned or operand == "bool" else "s"
                 return emit(f"icmp {sign}{name} {kind} {names}", "bool")
             case "select_n":
                 return self.select(x, values[2], values[1])
             case "convert_element_type":
                 return self.converted(x, element)
             case "bitcast_convert_type":
-                if kind_of(source) == kind_of(element):
+                if kind_of(operand) == kind_of(element):
                     return Lanes(x.name, element)
                 return emit(f"bitcast {kind} {x.name} to {self.vector(kind_of(element))}")
             case "is_finite":
@@ -206,6 +220,7 @@ class Vectors:
                 raise AssertionError(name)
 
     def _intrinsic(self, name: str, *values: Lanes, flag: str = "") -> Lanes:
+        """The result of an LLVM intrinsic on vectors; `flag` is a further scalar argument."""
         element = values[0].element
         kind = self.vector(kind_of(element))
         mangled = f"v{self.lanes}{'f' if element in FLOAT else 'i'}{np.dtype(element).itemsize * 8}"
@@ -213,63 +228,74 @@ class Vectors:
         return Lanes(self.call(kind, f"llvm.{name}.{mangled}", *arguments), element)
 
     def _library(self, name: str, values: Sequence[Lanes]) -> Lanes:
-        """A function of the C library, column by column."""
+        """The result of a C library function, called lane by lane."""
         element = values[0].element
         kind, function = kind_of(element), name if element == "float64" else f"{name}f"
         each_result: list[str] = []
         for k in range(self.lanes):
-            each = [self.put(f"extractelement {self.vector(kind)} {v.name}, i64 {k}") for v in values]
-            each_result.append(self.call(kind, function, *(f"{kind} {one}" for one in each)))
+            scalars = [self.put(f"extractelement {self.vector(kind)} {v.name}, i64 {k}") for v in values]
+            each_result.append(self.call(kind, function, *(f"{kind} {scalar}" for scalar in scalars)))
         return Lanes(self.gathered(each_result, kind), element)
 
     def _power(self, x: Lanes, exponent: int) -> Lanes:
-        """By squaring, as JAX does."""
-        power, rest = None, abs(exponent)
+        """x to a constant integer power, by repeated squaring in the order in which JAX does it."""
+        power, remaining_exponent = None, abs(exponent)
         square = x
-        while rest:
-            if rest & 1:
+        while remaining_exponent:
+            if remaining_exponent & 1:
                 power = square if power is None else self.operation("mul", [power, square], x.element, {})
-            rest >>= 1
-            if rest:
+            remaining_exponent >>= 1
+            if remaining_exponent:
                 square = self.operation("mul", [square, square], x.element, {})
         power = power or self.constant(1, x.element)
         return power if exponent >= 0 else self._quotient("div", self.constant(1, x.element), power)
 
     def _quotient(self, name: str, x: Lanes, y: Lanes) -> Lanes:
-        """Of integers, x / 0 is -1 and x rem 0 is x; the least number over -1 is itself, without a rest."""
+        """The quotient ("div") or remainder ("rem"), with XLA's results for integers: x / 0 is -1 and x rem 0 is x.
+
+        The least integer divided by -1 is itself, with remainder 0; the divisor is replaced by 1 in these lanes.
+        """
         kind, element = self.vector(kind_of(x.element)), x.element
         if element in FLOAT:
             return Lanes(self.put(f"f{name} {kind} {x.name}, {y.name}"), element)
         sign = "u" if element.startswith("u") else "s"
-        none, one = self.constant(0, element), self.constant(1, element)
-        zero = Lanes(self.put(f"icmp eq {kind} {y.name}, {none.name}"), "bool")
-        by, overflow = self.select(zero, one, y), None
+        zero_constant, one = self.constant(0, element), self.constant(1, element)
+        divides_by_zero = Lanes(self.put(f"icmp eq {kind} {y.name}, {zero_constant.name}"), "bool")
+        safe_divisor, overflow = self.select(divides_by_zero, one, y), None
         if sign == "s":
             minus = self.splat(kind_of(element), "-1")
             least = self.constant(np.iinfo(element).min, element)
             a = self.put(f"icmp eq {kind} {x.name}, {least.name}")
             b = self.put(f"icmp eq {kind} {y.name}, {minus}")
             overflow = Lanes(self.put(f"and {self.vector('i1')} {a}, {b}"), "bool")
-            by = self.select(overflow, one, by)
-        result = Lanes(self.put(f"{sign}{name} {kind} {x.name}, {by.name}"), element)
+            safe_divisor = self.select(overflow, one, safe_divisor)
+        result = Lanes(self.put(f"{sign}{name} {kind} {x.name}, {safe_divisor.name}"), element)
         if name == "rem":
-            return self.select(zero, x, result)
-        return self.select(zero, Lanes(self.splat(kind_of(element), "-1"), element), result)
+            return self.select(divides_by_zero, x, result)
+        return self.select(divides_by_zero, Lanes(self.splat(kind_of(element), "-1"), element), result)
 
     def _shifted(self, name: str, x: Lanes, by: Lanes) -> Lanes:
-        """Of as many bits as there are, or more, nothing is left but the sign."""
+        """A shift of bits; by the width of the type or more, the result is 0, or the sign bit everywhere for an
+        arithmetic shift.
+        """
         kind, bits = self.vector(kind_of(x.element)), np.dtype(x.element).itemsize * 8
         op = {"shift_left": "shl", "shift_right_logical": "lshr", "shift_right_arithmetic": "ashr"}[name]
-        most = self.constant(bits - 1, x.element)
-        inside = Lanes(self.put(f"icmp ult {kind} {by.name}, {self.constant(bits, x.element).name}"), "bool")
-        result = Lanes(self.put(f"{op} {kind} {x.name}, {self.select(inside, by, most).name}"), x.element)
-        return result if op == "ashr" else self.select(inside, result, self.constant(0, x.element))
+        greatest_shift = self.constant(bits - 1, x.element)
+        is_in_range = Lanes(self.put(f"icmp ult {kind} {by.name}, {self.constant(bits, x.element).name}"), "bool")
+        result = Lanes(
+            self.put(f"{op} {kind} {x.name}, {self.select(is_in_range, by, greatest_shift).name}"), x.element
+        )
+        return result if op == "ashr" else self.select(is_in_range, result, self.constant(0, x.element))
 
     def converted(self, x: Lanes, element: str) -> Lanes:
+        """The vector converted to another element type: floats saturate to integers, bools are 0 and 1, and nonzero
+        is true.
+        """
         old, new = kind_of(x.element), kind_of(element)
         kind, target = self.vector(old), self.vector(new)
 
         def emit(op: str) -> Lanes:
+            """The value of a conversion instruction."""
             return Lanes(self.put(f"{op} {kind} {x.name} to {target}"), element)
 
         signed = not (x.element.startswith("u") or x.element == "bool")
@@ -310,6 +336,7 @@ def memory_of(element: str) -> str:
 
 
 def _literal(value: Any, element: str) -> str:
+    """A number as LLVM writes it: floats by the hexadecimal bits of a double."""
     if element in FLOAT:
         return f"0x{struct.pack('>d', float(np.asarray(value, element))).hex().upper()}"
     if element == "bool":

@@ -42,18 +42,24 @@ class Vote(IntEnum):
     ERROR = 2
 
 
-def ended(peers: Sequence[str]) -> str:
-    """The processes of a run that have ended, as far as this machine knows; `peers` is what `Agreement.peers` gives."""
-    each = [(place, *peer.split(" ", 1)) for place, peer in enumerate(peers)]
-    local = [p for p in each if p[2] == platform.node()] if Path("/proc/self/stat").exists() else []
+def lost_processes(peers: Sequence[str]) -> str:
+    """The processes of a run that have ended on this machine, in words for a message; "another process" if none is
+    known.
+
+    `peers`: the process numbers and machines that `Agreement.peers` gives. Looks several times, since connections are
+    closed before a process is gone.
+    """
+    processes = [(place, *peer.split(" ", 1)) for place, peer in enumerate(peers)]
+    local = [p for p in processes if p[2] == platform.node()] if Path("/proc/self/stat").exists() else []
     for _ in range(10):  # connections are closed before the process is
-        if lost := [f"process {place} (number {n} on {machine})" for place, n, machine in local if _is_over(n)]:
-            return " and ".join(lost)
+        if ended := [f"process {place} (number {n} on {machine})" for place, n, machine in local if _is_over(n)]:
+            return " and ".join(ended)
         time.sleep(0.02)
     return "another process"
 
 
 def _is_over(number: str) -> bool:
+    """True if the process with that number has ended; a zombie, whose parent has not asked for its exit status, has."""
     try:  # where it is a zombie, nobody has asked yet how it ended
         return Path(f"/proc/{number}/stat").read_text().rpartition(") ")[2][:1] in "ZX"
     except OSError:
@@ -68,11 +74,13 @@ class Agreement:
 
     @staticmethod
     def of(arrays: Sequence[Any], mesh: Mesh | None) -> Agreement:
-        """The devices of a mesh, or those on which arrays are; one of this process where there are neither."""
-        some = set() if mesh is None else set(mesh.devices.flat)
+        """The agreement of the processes of a mesh, or of the devices of distributed arrays; without devices for a
+        single process.
+        """
+        devices = set() if mesh is None else set(mesh.devices.flat)
         for x in arrays:
-            some |= x.devices() if isinstance(x, jax.Array) and not x.is_fully_addressable else set()
-        return Agreement(tuple(sorted(some, key=lambda d: d.id)))
+            devices |= x.devices() if isinstance(x, jax.Array) and not x.is_fully_addressable else set()
+        return Agreement(tuple(sorted(devices, key=lambda d: d.id)))
 
     @cached_property
     def several_processes(self) -> bool:
@@ -84,18 +92,21 @@ class Agreement:
         return not self.several_processes or jax.process_index() == self.devices[0].process_index
 
     def votes(self, steps: int, due: int, vote: Vote) -> Any:
-        """The votes of this process, one for each of its devices: steps, a checkpoint, a stop.
+        """The votes of this process, a row for each of its devices: (steps, checkpoint, stop); steps count of the
+        leader only.
 
-        Of a checkpoint 1 says that it is due, and 2 that one is still being written.
+        `due`: 1 if a checkpoint is due, 2 while one is being written, else 0.
         """
         votes = np.array([[steps if self.leads else -1, due, vote]], np.int32)
         if not self.several_processes:
             return votes
-        along = NamedSharding(self._mesh, PartitionSpec("all"))
-        return jax.make_array_from_callback((len(self.devices), 3), along, lambda at: votes)
+        sharding = NamedSharding(self._mesh, PartitionSpec("all"))
+        return jax.make_array_from_callback((len(self.devices), 3), sharding, lambda at: votes)
 
     def decided(self, votes: Any) -> Any:
-        """Of the votes of all, within the compiled call: the steps, 0 where somebody stops, a checkpoint, and why."""
+        """The decision of all votes, within the compiled call: steps (0 if a process stops), checkpoint, and the
+        strongest vote to stop.
+        """
         steps, due, stop = jnp.max(jnp.asarray(votes), axis=0)
         agreed = jnp.stack([jnp.where(stop > 0, 0, steps), due, stop])
         if not self.several_processes:
@@ -103,16 +114,21 @@ class Agreement:
         return lax.with_sharding_constraint(agreed, NamedSharding(self._mesh, PartitionSpec()))
 
     def gathered(self, *numbers: int) -> np.ndarray[Any, Any]:
-        """Some numbers of 32 bits of each process, a row for each; all call this together."""
+        """The given 32-bit numbers of each process, one row per process; a collective that all processes call
+        together.
+        """
         row = np.array(numbers, np.int64)
         return multihost_utils.process_allgather(row).reshape(-1, len(row)) if self.several_processes else row[None]
 
     def any(self, holds: bool) -> bool:
-        """True if it is true in some process, once all are here."""
+        """True if `holds` is true in some process; all processes call this together, and wait for each other."""
         return bool(self.gathered(holds).any()) if self.several_processes else holds
 
     def on_all(self, action: Callable[[], T]) -> T:
-        """The result of an action that may fail; raises the error of this process, and A48 for that of another one."""
+        """The result of an action that may fail in some processes; all call this together.
+
+        Raises the action's own error in the process where it fails, and A48 in all others.
+        """
         problem, outcome = None, None
         try:
             outcome = action()
@@ -128,7 +144,7 @@ class Agreement:
         return outcome  # type: ignore[return-value]
 
     def peers(self) -> Sequence[str]:
-        """The numbers of the processes on their machines, and these."""
+        """Process number and machine of each process of a run; empty if there is only one."""
         return of_all(f"{os.getpid()} {platform.node()}") if self.several_processes else ()
 
     @property

@@ -42,7 +42,7 @@ class Clock:
     start: Any = None
 
     def at(self, steps: int) -> Any:
-        """The time after some steps."""
+        """The time after so many steps: a number, a length, or a date of NumPy or cftime."""
         if self.start is None:
             return self.step * steps
         if isinstance(self.start, np.datetime64):
@@ -51,7 +51,9 @@ class Clock:
 
     @property
     def units(self) -> str | None:
-        """Of the time axis in a file, so fine that all times are whole; None for plain numbers."""
+        """The CF units of the time axis ('hours since …' or a unit alone), so fine that all times are whole; None
+        for plain numbers.
+        """
         if not isinstance(self.step, np.timedelta64):
             return None
         parts = [nanoseconds(self.step)]
@@ -66,12 +68,17 @@ class Clock:
         return f"{unit} since {date}"
 
     def dated(self, state: Any, steps: int) -> Any:
-        """A state whose DataArrays have the date after some steps as a coordinate without dims."""
+        """The state, its DataArrays and Datasets with the date after so many steps as the coordinate `time` without
+        dims.
+
+        Unchanged if the clock has no dates; arrays with a dim `time` keep that.
+        """
         if self.start is None:
             return state
         now = self.at(steps)
 
         def one(x: Any) -> Any:
+            """One array with the date."""
             date = x.coords.get("time")
             if date is not None and date.dims:
                 return x
@@ -81,17 +88,18 @@ class Clock:
 
 
 def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
-    """The clock of a loop of n steps; a state whose DataArrays have a date goes on from it.
+    """The clock of a loop of n steps of length `dt` from the date `start`, or else from the one date that the
+    state's arrays have.
 
-    Raises A42 for what is no length of time or no date, for a date without a length in units of time, for arrays of
-    several dates, and for dates that no resolution holds, and A44 for dates of several calendars.
+    Raises A42 if dt is no length of time, if start is no date or dt has no unit, for arrays of several dates and for
+    dates that no resolution holds, and A44 for dates of several calendars.
     """
-    step = _length(dt)
+    step = _step_length(dt)
     if start is not None and not isinstance(step, np.timedelta64):
         raise refuse("A42", f"the start is {start}, and dt is {dt!r}, which has no unit.", 'give it one: dt="90 s".')
     if not isinstance(step, np.timedelta64):
         return Clock(step)
-    date = _common_date(_dates(state)) if start is None else _date(start, _dates(state))
+    date = _common_date(_dates(state)) if start is None else _start_date(start, _dates(state))
     length = nanoseconds(step)
     if hasattr(date, "calendar"):
         if length % 1000:
@@ -103,7 +111,7 @@ def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
             raise _too_far(n, dt, date) from None
         return Clock(step, date)
     begin = 0 if date is None else nanoseconds(date)
-    unit: Any = next((u for u in RESOLUTIONS if _held(u, length, begin, length * n, begin + length * n)), None)
+    unit: Any = next((u for u in RESOLUTIONS if _fits(u, length, begin, length * n, begin + length * n)), None)
     if unit is None:
         raise _too_far(n, dt, date)
     in_unit = length // RESOLUTIONS[unit]
@@ -112,12 +120,13 @@ def clock_of(dt: Any, start: Any, state: Any, n: int = 0) -> Clock:
 
 
 def _too_far(n: int, dt: Any, date: Any) -> DiagnosticError:
+    """The error A42 for a loop whose end cannot be represented."""
     where = "are more than a length of time holds" if date is None else f"from {date} end at no date that there is"
     return refuse("A42", f"{n:,} steps of {dt!r} {where}.", "make fewer or shorter ones, or give dt as a number.")
 
 
 def nanoseconds(time: Any) -> int:
-    """A length or a date of NumPy in nanoseconds, dates from 1970."""
+    """A length, or the time of a date since 1970, of NumPy, as an exact number of nanoseconds."""
     unit = np.datetime_data(time.dtype)[0]
     size = {**RESOLUTIONS, "m": 60 * 10**9, "h": 3600 * 10**9, "D": 86400 * 10**9, "W": 7 * 86400 * 10**9}.get(unit)
     if size is None:  # months and years of dates
@@ -125,16 +134,18 @@ def nanoseconds(time: Any) -> int:
     return int(time.astype(np.int64)) * size * np.datetime_data(time.dtype)[1]
 
 
-def _held(unit: str, *nanoseconds: int) -> bool:
+def _fits(unit: str, *nanoseconds: int) -> bool:
+    """True if all the numbers are whole in a unit of `RESOLUTIONS`, and fit 64 bits in it."""
     size = RESOLUTIONS[unit]
     return all(not k % size and -(2**63) < k // size < 2**63 for k in nanoseconds)
 
 
 def _dates(state: Any) -> dict[tuple[Any, str], Any]:
-    """The dates that the DataArrays of a state have, by the moment and their calendar."""
+    """The dates that the DataArrays of a state have as a coordinate without dims, by moment and calendar."""
     dates: dict[tuple[Any, str], Any] = {}
 
     def look(x: Any) -> Any:
+        """Enter the date of one array, which is returned unchanged."""
         date = x.coords.get("time")
         if date is not None and not date.dims and date.dtype.kind in "MO":
             value = date.values[()]
@@ -147,7 +158,7 @@ def _dates(state: Any) -> dict[tuple[Any, str], Any]:
 
 
 def _common_date(dates: Mapping[tuple[Any, str], Any]) -> Any:
-    """The one date of a state, or None."""
+    """The one date of a state, None if it has none; raises A42 for several dates, A44 for several calendars."""
     calendars = sorted({calendar for _, calendar in dates})
     if len(calendars) > 1:
         message = f"the state has dates of the calendars {' and '.join(calendars)}."
@@ -158,7 +169,13 @@ def _common_date(dates: Mapping[tuple[Any, str], Any]) -> Any:
     return next(iter(dates.values()), None)
 
 
-def _length(dt: Any) -> Any:
+def _step_length(dt: Any) -> Any:
+    """The length of a step as a plain number, or as a `numpy.timedelta64` in the finest unit that holds it; raises
+    A42 for others.
+
+    Accepts numbers, lengths of NumPy and Python, and texts such as "90 s" or "1000 D", which may exceed pandas' 292
+    years.
+    """
     if isinstance(dt, (int, float, np.number)) and not isinstance(dt, (bool, np.timedelta64)):
         return dt
     import pandas as pd
@@ -168,10 +185,12 @@ def _length(dt: Any) -> Any:
     else:
         # pandas reads no more than 292 years, and counts of them are its units times a number
         counted = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", dt) if isinstance(dt, str) else None
-        count, one = (1, dt) if counted is None else (int(counted[1]), f"1 {counted[2]}")
+        count, unit_text = (1, dt) if counted is None else (int(counted[1]), f"1 {counted[2]}")
         try:
-            length = count * nanoseconds(pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else one).asm8)
-            unit: Any = next((u for u in RESOLUTIONS if _held(u, length)), None)
+            length = count * nanoseconds(
+                pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else unit_text).asm8
+            )
+            unit: Any = next((u for u in RESOLUTIONS if _fits(u, length)), None)
             step = pd.NaT if unit is None else np.timedelta64(length // RESOLUTIONS[unit], unit)
         except (AttributeError, TypeError, ValueError, OverflowError):
             step = pd.NaT
@@ -180,8 +199,8 @@ def _length(dt: Any) -> Any:
     raise refuse("A42", f"dt is {dt!r}, which is no length of time.", 'write a number, or one with a unit: dt="90 s".')
 
 
-def _date(start: Any, dates: Mapping[tuple[Any, str], Any]) -> Any:
-    """The date that a loop starts at, in the calendar of the dates of its state."""
+def _start_date(start: Any, dates: Mapping[tuple[Any, str], Any]) -> Any:
+    """The date at which a loop starts, which must have the calendar of the state's `dates`; raises A42 or A44."""
     date = start if hasattr(start, "calendar") and hasattr(start, "timetuple") else _date_of_numpy(start)
     calendar = calendar_of(np.array([date]))
     other = next((theirs for _, theirs in dates if theirs != calendar), None)
@@ -195,6 +214,7 @@ def _date(start: Any, dates: Mapping[tuple[Any, str], Any]) -> Any:
 
 
 def _date_of_numpy(start: Any) -> Any:
+    """A date of pandas, Python or a text as `numpy.datetime64`; raises A42 for anything else."""
     try:
         date = start.to_datetime64() if hasattr(start, "to_datetime64") else np.datetime64(start)
     except (TypeError, ValueError):
@@ -211,9 +231,9 @@ def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
     """The numbers of steps, of 0 to n in ascending order, after which a record is due.
 
     `every` is a number of steps; a length of time ("1 D", a timedelta), counted from the start; a frequency ("MS",
-    "QS-DEC", an offset of pandas), whose dates are at midnight; or dates, in an array, an index or a list, and as texts
-    in the calendar of the clock, or lengths from the start, or numbers of steps. Raises A19 for anything else, for
-    dates between two steps or outside of the loop, and for lengths and dates where the clock has none.
+    "QS-DEC", an offset of pandas), whose dates are at midnight; or dates, lengths from the start, or numbers of steps,
+    in an array, an index or a list. Dates as texts are of the calendar of the clock. Raises A19 for anything else, for
+    dates between two steps or outside of the loop, and for lengths and dates if the clock has none.
 
     >>> clock = clock_of("12 h", "2026-01-30", None)
     >>> list(due_steps(3, clock, 10)), list(due_steps("1 D", clock, 5)), list(due_steps("MS", clock, 90))
@@ -227,7 +247,7 @@ def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
         return range(0, n + 1, int(every))
     offset = _offset(every)
     if offset is None and not isinstance(every, (str, np.timedelta64, datetime.timedelta)):
-        return _steps_at(_axis(every, clock), every, clock, n)
+        return _steps_at(_listed_times(every, clock), every, clock, n)
     length = nanoseconds_of(every if offset is None else offset)
     if length is None and offset is None:
         hint = 'write a number of steps, every="1 D", "MS", or dates.'
@@ -236,14 +256,14 @@ def due_steps(every: Any, clock: Clock, n: int) -> Sequence[int]:
         raise refuse("A19", f"every is {every!r}, and dt is {clock.step!r} without a unit.", 'write dt="90 s".')
     if length is None:
         return _steps_at(_dates_of(offset, every, clock, n), every, clock, n)
-    count, rest = divmod(length, abs(nanoseconds(clock.step)))
-    if rest or not count:
+    count, remainder = divmod(length, abs(nanoseconds(clock.step)))
+    if remainder or not count:
         raise refuse("A19", f"every is {every!r}, which is no multiple of dt, {clock.step}.", "make it one.")
     return range(0, n + 1, count)
 
 
 def _offset(every: Any) -> Any:
-    """A frequency as an offset of pandas; None for what is none."""
+    """The pandas offset of a frequency such as "MS"; None for a text that is no frequency, and for other values."""
     import pandas as pd
 
     if not isinstance(every, (str, pd.offsets.BaseOffset)):
@@ -257,7 +277,7 @@ def _offset(every: Any) -> Any:
 
 
 def nanoseconds_of(every: Any) -> int | None:
-    """The nanoseconds of a length, of an offset of as many as that; None for others."""
+    """The nanoseconds of a length of time or of an offset with a fixed length; None for anything else."""
     import pandas as pd
 
     if isinstance(every, pd.offsets.Day):  # a length of no fixed number of hours in some versions
@@ -265,13 +285,13 @@ def nanoseconds_of(every: Any) -> int | None:
     if isinstance(every, pd.offsets.BaseOffset):
         return every.nanos if isinstance(every, pd.offsets.Tick) else None
     try:
-        return nanoseconds(_length(every))
+        return nanoseconds(_step_length(every))
     except DiagnosticError:
         return None
 
 
-def _axis(every: Any, clock: Clock) -> list[Any]:
-    """The times in an array, an index or a list; texts are dates of the calendar of the clock."""
+def _listed_times(every: Any, clock: Clock) -> list[Any]:
+    """The times in an array, an index, a list, or a single one; texts are parsed in the calendar of the clock."""
     values = getattr(every, "values", every)
     try:
         listed = list(values)
@@ -283,7 +303,7 @@ def _axis(every: Any, clock: Clock) -> list[Any]:
 
 
 def _date_in(text: str, start: Any) -> Any:
-    """A date in the calendar of another one, of cftime."""
+    """A text as a cftime date in the calendar of `start`; raises A19 if it is no date there."""
     try:
         return type(start)(*map(int, re.split("[-T: ]", text)), calendar=start.calendar)
     except (TypeError, ValueError):
@@ -292,36 +312,43 @@ def _date_in(text: str, start: Any) -> Any:
 
 
 def _dates_of(offset: Any, every: Any, clock: Clock, n: int) -> list[Any]:
-    """The dates of a frequency between the start and the end of a loop."""
+    """The dates of a frequency from the start to the end of a loop of n steps; raises A19 if the loop has no dates.
+
+    `offset`: the frequency as an offset of pandas; `every`: as the caller gave it.
+    """
     import pandas as pd
     import xarray as xr
 
     if clock.start is None:
         message = f"every is {every!r}, and the loop has no dates."
         raise refuse("A19", message, 'say when it begins: start="2026-01-01".')
-    first, last = sorted((clock.start, clock.at(n)))
+    earliest, latest = sorted((clock.start, clock.at(n)))
     if isinstance(clock.start, np.datetime64):
         # in microseconds, which hold dates that nanoseconds do not
-        ends = (pd.Timestamp(t.astype("datetime64[us]")) for t in (first, last))
+        ends = (pd.Timestamp(t.astype("datetime64[us]")) for t in (earliest, latest))
         dates = list(pd.date_range(*ends, freq=offset, normalize=True, unit="us").values)
     else:
         calendar = clock.start.calendar
         text = every if isinstance(every, str) else offset.freqstr
         try:
-            dates = list(xr.date_range(first, last, freq=text, normalize=True, calendar=calendar, use_cftime=True))
+            dates = list(xr.date_range(earliest, latest, freq=text, normalize=True, calendar=calendar, use_cftime=True))
         except ValueError as problem:
             message = f"every is {every!r}, of which xarray makes no dates of the calendar {calendar}: {problem}."
             raise refuse("A19", message, "give the dates themselves.") from None
-    return [t for t in dates if first <= t <= last]
+    return [t for t in dates if earliest <= t <= latest]
 
 
 def _steps_at(times: list[Any], every: Any, clock: Clock, n: int) -> list[int]:
-    """The numbers of steps after which a loop is at some times."""
+    """The numbers of steps after which the loop is at the times, ascending; raises A19 for times at which no step
+    ends.
+    """
     due: set[int] = set()
     for moment in times:
-        steps, rest = _steps_to(moment, every, clock)
-        if rest or not 0 <= steps <= n:
-            where = f"between the steps {steps} and {steps + 1}" if rest and 0 <= steps < n else "outside of the loop"
+        steps, remainder = _steps_to(moment, every, clock)
+        if remainder or not 0 <= steps <= n:
+            where = (
+                f"between the steps {steps} and {steps + 1}" if remainder and 0 <= steps < n else "outside of the loop"
+            )
             message = f"every has {moment}, {where}, which goes from {clock.at(0)} to {clock.at(n)} by {clock.step}."
             raise refuse("A19", message, "give times at which a step ends.")
         due.add(steps)
@@ -329,13 +356,15 @@ def _steps_at(times: list[Any], every: Any, clock: Clock, n: int) -> list[int]:
 
 
 def _steps_to(time: Any, every: Any, clock: Clock) -> tuple[int, int]:
-    """The number of steps to a time, and the rest in nanoseconds."""
+    """The number of steps from the start to a time, and the remainder in nanoseconds; raises A19 for a time of
+    another kind.
+    """
     if isinstance(time, (int, np.integer)) and not isinstance(time, (bool, np.timedelta64)):
         return int(time), 0
     if isinstance(clock.step, np.timedelta64):
         length = nanoseconds(clock.step)
         if isinstance(time, (np.timedelta64, datetime.timedelta)):
-            return divmod(nanoseconds(_length(time)), length)
+            return divmod(nanoseconds(_step_length(time)), length)
         if isinstance(time, np.datetime64) and isinstance(clock.start, np.datetime64):
             return divmod(nanoseconds(time) - nanoseconds(clock.start), length)
         if (calendar := getattr(clock.start, "calendar", None)) and calendar == getattr(time, "calendar", None):

@@ -17,13 +17,15 @@ from tensorir.ir.types import scalar_of
 from tensorir.runtime.errors import refuse
 
 
-def _left_out(whole: Any) -> list[str]:
-    """The variables that are not computed and are no numbers: bounds of times, texts that name a projection."""
-    return [n for n in auxiliary_of(whole) if scalar_of(whole[n].dtype) is None]
+def _left_out(dataset: Any) -> list[str]:
+    """The variables of a Dataset that are not computed and hold no numbers: bounds of times, texts that name a
+    projection.
+    """
+    return [n for n in auxiliary_of(dataset) if scalar_of(dataset[n].dtype) is None]
 
 
-def taken_apart(state: Any) -> Any:
-    """The pytree with a dict of DataArrays in place of each Dataset, in its order, less what `_left_out` has."""
+def with_dicts(state: Any) -> Any:
+    """The pytree with an ordered dict of DataArrays in place of each Dataset, without the variables of `_left_out`."""
 
     def one(x: Any) -> Any:
         # JAX sorts the names of a plain dict, and the `numbers` of a Dataset have its own order
@@ -32,56 +34,62 @@ def taken_apart(state: Any) -> Any:
     return jax.tree_util.tree_map(one, state, is_leaf=is_named)
 
 
-def dataset(kept: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
-    """Snapshots as a Dataset: one variable per leaf, along `time` first, and the attributes of a state that is one.
+def dataset(snapshots: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
+    """Snapshots as a Dataset: one variable per leaf of the states, along `time` first.
 
-    Names are those of the structure: keys, fields of named tuples, numbers in tuples; a single array is `state`. Where
-    a state has a `time` of its own, that of the loop is `elapsed`. `units` are those of times and dates in a file.
+    `snapshots`: pytrees of one structure. `units`: CF units 'hours since …' for the encoding of `times`.
+    Names are those of the structure: keys, fields of named tuples, numbers in tuples; a single array is `state`. If a
+    state has a `time` of its own, that of the loop is `elapsed`. If the states are Datasets, their attributes are kept.
 
     >>> dataset([(np.zeros(2),), (np.ones(2),)], [0, 1])["state_0"].dims
     ('time', 'state_0_0')
     """
-    leaves = [jax.tree_util.tree_leaves(taken_apart(k), is_leaf=is_named) for k in kept]
+    leaves = [jax.tree_util.tree_leaves(with_dicts(snapshot), is_leaf=is_named) for snapshot in snapshots]
     bare = lambda x: numbers_of(x.variable) if is_data_array(x) else x.data if isinstance(x, Field) else x
     stacked = [np.stack([np.asarray(bare(x)) for x in column]) for column in zip(*leaves, strict=True)]
-    return stacked_dataset(kept[0], stacked, times, units)
+    return stacked_dataset(snapshots[0], stacked, times, units)
 
 
-def stacked_dataset(first: Any, stacked: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
-    """The same of the first snapshot and of the numbers of all, stacked along time by leaf."""
+def stacked_dataset(template: Any, stacked: Sequence[Any], times: Sequence[Any], units: str | None = None) -> Any:
+    """As `dataset`, from the first snapshot, which has the structure and the labels, and arrays stacked along time,
+    by leaf.
+    """
     import xarray as xr
 
-    names, leaves = names_of(first), jax.tree_util.tree_leaves(taken_apart(first), is_leaf=is_named)
-    models = [_as_array(x, name) for name, x in zip(names, leaves, strict=True)]
-    taken = {*names, *(str(n) for a in models for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
-    axis = next(n for n in ("time", "elapsed", *(f"elapsed_{k}" for k in range(len(taken)))) if n not in taken)
+    names, leaves = names_of(template), jax.tree_util.tree_leaves(with_dicts(template), is_leaf=is_named)
+    models = [_template(x, name) for name, x in zip(names, leaves, strict=True)]
+    used_names = {*names, *(str(n) for a in models for n in (*a.dims, *(c for c in a.coords if a[c].dims)))}
+    axis = next(
+        n for n in ("time", "elapsed", *(f"elapsed_{k}" for k in range(len(used_names)))) if n not in used_names
+    )
     columns: dict[str, Any] = {}
     for name, model, data in zip(names, models, stacked, strict=True):
         coords = {n: c.variable for n, c in model.coords.items() if n != axis}
         columns[name] = xr.DataArray(data, coords, (axis, *model.dims), attrs=model.attrs, indexes=None)
     columns = _on_common_labels(columns)
-    whole: Any = xr.Dataset(columns)
-    whole = whole.assign_coords({axis: (axis, np.asarray(times))})
+    result: Any = xr.Dataset(columns)
+    result = result.assign_coords({axis: (axis, np.asarray(times))})
     if units is not None:
-        whole[axis].encoding.update(units=units, dtype="int64")
-    if not is_dataset(first):
-        return whole
+        result[axis].encoding.update(units=units, dtype="int64")
+    if not is_dataset(template):
+        return result
     # in the order of the state, with those of it that were left out
-    whole = whole.assign(first[_left_out(first)].data_vars)
-    order = [n for n in map(str, first.data_vars) if n in whole.data_vars]
-    return whole[[*order, *(n for n in whole.data_vars if n not in order)]].assign_attrs(first.attrs)
+    result = result.assign(template[_left_out(template)].data_vars)
+    order = [n for n in map(str, template.data_vars) if n in result.data_vars]
+    return result[[*order, *(n for n in result.data_vars if n not in order)]].assign_attrs(template.attrs)
 
 
-def names_of(kept: Any) -> list[str]:
-    """The names of the variables of a snapshot, in the order of its numbers."""
-    paths = jax.tree_util.tree_leaves_with_path(taken_apart(kept), is_leaf=is_named)
+def names_of(snapshot: Any) -> list[str]:
+    """The names of the variables of a snapshot, in the order of its leaves."""
+    paths = jax.tree_util.tree_leaves_with_path(with_dicts(snapshot), is_leaf=is_named)
     return [str(name_of(path) or getattr(x, "name", None) or "state") for path, x in paths]
 
 
 def _on_common_labels(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays on the labels of the one that has the most along each dim, with NaN where they have no point.
+    """Arrays reindexed, along each dim, to the labels of the one that has the most, with NaN at labels that they
+    lack.
 
-    Raises A31 where labels are not a part of those: one Dataset cannot hold both.
+    Raises A31 if labels are not a subset of those: one Dataset cannot hold both.
     """
     aligned = dict(columns)
     for dim in dict.fromkeys(d for x in columns.values() for d in x.dims):
@@ -100,7 +108,10 @@ def _on_common_labels(columns: Mapping[str, Any]) -> dict[str, Any]:
     return aligned
 
 
-def _as_array(value: Any, name: str) -> Any:
+def _template(value: Any, name: str) -> Any:
+    """A DataArray with the dims and labels of a leaf: the array itself, or zeros without memory for an unlabelled
+    one.
+    """
     import xarray as xr
 
     if is_data_array(value):

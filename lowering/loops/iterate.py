@@ -75,11 +75,11 @@ def iterate(
     checkpoint_every: Any = "5 s",
     on_interrupt: str = "raise",
 ) -> Any:
-    """Steps in XLA; its arguments are those of `ti.iterate`, where each is described.
+    """n steps compiled by XLA; the arguments are those of `ti.iterate`, where each is described.
 
-    A loop is compiled once for a step, what it reads outside, and a kind of state (`ti.config.caches`). Inside of a
-    transformation of JAX there are no callbacks and no bar, what is kept is stacked along a first axis, and a forcing
-    is whole in memory.
+    A loop is compiled once for a step, the values it captures, and a kind of state (`ti.config.caches`). Within a
+    transformation of JAX there are no callbacks and no bar, snapshots are stacked along a first axis, and a forcing is
+    whole in memory. A repeated call without forcing, reports, checkpoints and dates skips all analysis (`AGAIN`).
 
     >>> import jax.numpy as jnp
     >>> iterate(lambda x: 0.5 * x, jnp.ones(2), 3)
@@ -99,73 +99,76 @@ def iterate(
     clock = clock_of(dt, start, state, n)
     leaves, tree = jax.tree_util.tree_flatten(state, is_leaf=is_named)
     arrays = list(map(data_of, leaves))
-    short = forcing is None and callback is None and not keep and every is None and checkpoint_dir is None
-    key = leaves_key(leaves, arrays) if short and clock.start is None and not tracing() else None
+    needs_no_reports = forcing is None and callback is None and not keep and every is None and checkpoint_dir is None
+    key = leaves_key(leaves, arrays) if needs_no_reports and clock.start is None and not tracing() else None
     key = None if key is None else (getattr(step, "__code__", None) or id(step), tree, key)
-    again = None if key is None else AGAIN.get(key)
-    if again is not None and again.reads == function_key(step):
+    repeated_loop = None if key is None else AGAIN.get(key)
+    if repeated_loop is not None and repeated_loop.reads == function_key(step):
         put = lambda some: tree.unflatten(map(relabelled, leaves, hosted(some, arrays)))
         with jax.enable_x64(True), interrupts() as interrupt:
             carry = [jnp.array(x, copy=True) for x in arrays]
-            run = Run(again.loop, n, (), None, None, clock, None, None, None, None, interrupt, put=put)
+            run = Run(repeated_loop.loop, n, (), None, None, clock, None, None, None, None, interrupt, put=put)
             run.show(progress)
             return run.ended(*run.advance(0, carry), on_interrupt)
-    due = _due(every, clock, n)
+    due = _reported_steps(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
-    forced = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
-    record = () if forced is None else (with_numbers(forced.model, forced.first),)
+    forcing_on_clock = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
+    record = () if forcing_on_clock is None else (with_numbers(forcing_on_clock.model, forcing_on_clock.first),)
     labelled, state = state, state if clock.start is None else labelled_arrays(_without_date, state)
-    state, like = _read(step, state, *record)
+    state, like = _with_files_read(step, state, *record)
     initial = with_numbers(entered(labelled, by_block=True), numbers(like))
-    chosen = (lambda s: s) if keep is True else keep or None
+    keep_function = (lambda s: s) if keep is True else keep or None
     if inside_trace(jax.tree_util.tree_leaves((state, record))):
-        if calls := calls_in(step, state, *record):
-            mesh = calls[0].owner.mesh
+        if distributed_calls := calls_in(step, state, *record):
+            mesh = distributed_calls[0].owner.mesh
             state = jax.tree_util.tree_map(lambda x: left_to_xla(jnp.asarray(x), mesh), state)
-        several = several_steps_at_once(calls)
-        loop = LoopInside(step, n, several, due, chosen, checkpoint)
-        functions = [f for f in (step, chosen) if f is not None]
-        records = None if forced is None else forced.records(n)
-        kind = lambda: tuple([loop_key(f, (state, records)) for f in functions])
-        result = loop.run_compiled(state, records, kind, functions)
-        if chosen is None:
+        steps_at_once = several_steps_at_once(distributed_calls)
+        loop = LoopInside(step, n, steps_at_once, due, keep_function, checkpoint)
+        functions = [f for f in (step, keep_function) if f is not None]
+        records = None if forcing_on_clock is None else forcing_on_clock.records(n)
+        loop_kind = lambda: tuple([loop_key(f, (state, records)) for f in functions])
+        result = loop.run_compiled(state, records, loop_kind, functions)
+        if keep_function is None:
             return clock.dated(whole(result), n)
-        last, kept = result
+        final_state, kept = result
         if any(map(is_parts, jax.tree_util.tree_leaves(kept, is_leaf=is_parts))):
             times = [clock.at(k) for k in due]
-            one = [np.broadcast_to(np.zeros((), x.dtype), x.shape[1:]) for x in numbers(kept)]
-            first = whole(with_numbers(kept, one, [x[0] for x in further(kept)]))
+            record_templates = [np.broadcast_to(np.zeros((), x.dtype), x.shape[1:]) for x in numbers(kept)]
+            first = whole(with_numbers(kept, record_templates, [x[0] for x in further(kept)]))
             kept = stacked_dataset(first, numbers(kept), times, clock.units)
-        return clock.dated(whole(last), n), kept
+        return clock.dated(whole(final_state), n), kept
     with jax.enable_x64(True), interrupts() as interrupt:
         state = with_numbers(state, [left_to_xla(jnp.array(x, copy=True)) for x in numbers(state)])
         loop = LOOPS.of(loop_key(step, (state, record)), lambda: checked_loop(step, state, *record))
-        forced = None if forced is None else replace(forced, placement=loop.placement)
-        held: Checkpoints | None = None
+        forcing_on_clock = None if forcing_on_clock is None else replace(forcing_on_clock, placement=loop.placement)
+        checkpoints: Checkpoints | None = None
         if checkpoint_dir is not None:
             with calls_of(None), alone():
                 facts = {"step": digest_of_function(on_parts(step), state, *record), "labels": labels}
-            facts |= {} if forced is None else {"forcing": forced.digest(loop.agreement)}
+            facts |= {} if forcing_on_clock is None else {"forcing": forcing_on_clock.digest(loop.agreement)}
             facts |= {"dt": str(clock.step), "start": str(clock.start)}
-            counted = every is None or isinstance(every, (int, np.integer))
-            if not counted:
+            every_is_a_number = every is None or isinstance(every, (int, np.integer))
+            if not every_is_a_number:
                 facts["every"] = str(every)
             facts["keep"] = str(bool(keep))
-            if chosen and keep is not True:
-                facts["keep"] = digest_of_function(lambda parts: numbers(apart(chosen(whole(parts)))), state)
+            if keep_function and keep is not True:
+                facts["keep"] = digest_of_function(lambda parts: numbers(apart(keep_function(whole(parts)))), state)
             source = source_of(step)
-            held = Checkpoints(checkpoint_dir, numbers(state), facts, loop.agreement, checkpoint_every, source)
-            held.every = None if not keep or every is None else int(every) if counted else 1
+            checkpoints = Checkpoints(checkpoint_dir, numbers(state), facts, loop.agreement, checkpoint_every, source)
+            checkpoints.every = None if not keep or every is None else int(every) if every_is_a_number else 1
         try:
-            resumed = held.resumed(n) if held else None
-            if held and keep and every is None:
-                held.every = held.every or _often(n)
-                due = _due(held.every, clock, n)
+            resumed = checkpoints.resumed(n) if checkpoints else None
+            if checkpoints and keep and every is None:
+                checkpoints.every = checkpoints.every or _default_interval(n)
+                due = _reported_steps(checkpoints.every, clock, n)
             done, carry = resumed or (0, numbers(state))
             reported = due if callback or keep else ()
-            run = Run(loop, n, reported, callback, chosen, clock, initial, state, held, forced, interrupt)
-            if held and not resumed:
-                held.save(0, carry)
+            run = Run(
+                loop, n, reported, callback, keep_function, clock, initial, state, checkpoints, forcing_on_clock,
+                interrupt,
+            )  # fmt: skip
+            if checkpoints and not resumed:
+                checkpoints.save(0, carry)
             if to is not None:
                 leads = loop.agreement.leads  # who writes the file finds out if it may
                 run.file = Snapshots(to, resumed is not None or not leads, done if leads else 0)
@@ -175,53 +178,58 @@ def iterate(
                 AGAIN.put(key, Again(loop, function_key(step), attributes_of(dict(enumerate(leaves)))))
             return result
         finally:
-            if held:
-                held.close()
+            if checkpoints:
+                checkpoints.close()
 
 
-def _read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]:
-    """The `Parts` of a state whose arrays in files are read, and parts that its results are like.
+def _with_files_read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]:
+    """The `Parts` of a state with its files read, and parts whose array types results should have.
 
-    Where the step calls a distributed program each device reads its block; of several processes none has the whole.
+    If the step calls a distributed program, each device's block is read by its own process only.
     """
     parts = entered(state, by_block=True)
-    some, axes = numbers(parts), names_of_axes(parts)
-    if not any(isinstance(x, Unread) for x in some):
+    arrays_or_files, axes = numbers(parts), names_of_axes(parts)
+    if not any(isinstance(x, Unread) for x in arrays_or_files):
         return parts, parts
     with jax.enable_x64(True):
-        blocks = None if tracing() else placement_of(calls_in(step, blank(parts), *record))
-        if blocks is None:
+        placement = None if tracing() else placement_of(calls_in(step, blank(parts), *record))
+        if placement is None:
             parts = entered(state)
             return parts, parts
-        arrays = [blocks.read(x, d) if isinstance(x, Unread) else x for x, d in zip(some, axes, strict=True)]
+        arrays = [
+            placement.read(x, d) if isinstance(x, Unread) else x for x, d in zip(arrays_or_files, axes, strict=True)
+        ]
         blanks = numbers(blank(parts))
     # in one process results are arrays of NumPy, as those of files that are read whole
-    host = [isinstance(x, Unread) and y.is_fully_addressable for x, y in zip(some, arrays, strict=True)]
-    like = [b if h else x for h, b, x in zip(host, blanks, arrays, strict=True)]
+    returns_numpy = [
+        isinstance(x, Unread) and y.is_fully_addressable for x, y in zip(arrays_or_files, arrays, strict=True)
+    ]
+    like = [b if h else x for h, b, x in zip(returns_numpy, blanks, arrays, strict=True)]
     return with_numbers(parts, arrays), with_numbers(parts, like)
 
 
 def _without_date(x: Any) -> Any:
-    """A state's array without the date that goes on with the steps."""
+    """An array of the state without the scalar coordinate `time`, which changes with the steps."""
     return x.drop_vars("time") if "time" in x.coords and not x.coords["time"].dims else x
 
 
-def _often(n: int) -> int:
+def _default_interval(n: int) -> int:
     """After how many steps something is reported where the caller does not say it."""
     return max(1, math.ceil(n / REPORTS))
 
 
-def _due(every: Any, clock: Clock, n: int) -> tuple[int, ...]:
-    """The steps after which something is reported; where they are equally far apart the last one, too."""
-    due = due_steps(_often(n) if every is None else every, clock, n)
+def _reported_steps(every: Any, clock: Clock, n: int) -> tuple[int, ...]:
+    """The steps after which something is reported; if `every` makes them regular, the last step, too."""
+    due = due_steps(_default_interval(n) if every is None else every, clock, n)
     return tuple(due) if not isinstance(due, range) else (*due, *([] if n in due else [n]))
 
 
 def _labels(state: Any) -> str:
-    """The key of a state's coordinates; a date without dims is the start of the clock."""
+    """A digest of a state's coordinates, without a scalar date, which is the start of the clock."""
     coordinates: dict[str, Any] = {}
 
     def look(x: Any) -> Any:
+        """Enter the coordinates of one array, which is returned unchanged."""
         coordinates.update({f"{n}{c.dims}": c.values for n, c in x.coords.items() if c.dims or n != "time"})
         return x
 
@@ -230,7 +238,10 @@ def _labels(state: Any) -> str:
 
 
 def loop_plan(step: Callable[..., Any], state: Any, *record: Any) -> Any:
-    """The kernels of a step of a state, and what of it is left to XLA."""
+    """The plan of a step on a state: its kernels, and the operations left to XLA; nothing is computed.
+
+    `record`: one record of a forcing, if the step takes it.
+    """
     with jax.enable_x64(True), calls_of(None):
         parts = entered(state)
         entries = tuple(map(entered, record))

@@ -23,7 +23,7 @@ _WIDTH = 30
 
 
 def is_shown(wanted: bool | None) -> bool:
-    """True if a bar is drawn: as it is wanted, or else on a terminal and in a notebook.
+    """True if a bar is drawn: if `wanted` says so, or, if it is None, on a terminal and in a notebook.
 
     >>> is_shown(True), is_shown(False)
     (True, False)
@@ -52,6 +52,9 @@ class Bar:
     """A bar that is drawn again and again; for the first moment nothing is, since most runs are short."""
 
     def __init__(self, n: int, stream: TextIO | None = None, patience: float = 0.5, label: str = "steps") -> None:
+        """A bar of n steps; nothing is drawn for the first `patience` seconds. `stream`: for text instead of a
+        terminal.
+        """
         self.n, self.label = n, label
         self.begin: float | None = None
         self.patience = patience
@@ -62,13 +65,15 @@ class Bar:
         self.stream = stream
 
     def move(self, done: Any) -> None:
-        """Draw that so many steps are done."""
+        """Draw the bar with `done` steps done, unless it is too early, too soon after the last drawing, or not
+        progressed.
+        """
         done, now = int(done), time.perf_counter()
         # compiling is over when the first steps are done
         self.begin = now if self.begin is None else self.begin
         seconds = now - self.begin
-        soon = now - self.drawn < self.patience / 5 and done < self.n
-        if done <= self.most or seconds < self.patience or soon:
+        is_too_soon = now - self.drawn < self.patience / 5 and done < self.n
+        if done <= self.most or seconds < self.patience or is_too_soon:
             return
         self.most, self.drawn = done, now
         self.drawing = self.drawing or _drawing(self)
@@ -81,6 +86,7 @@ class Bar:
 
 
 def _drawing(bar: Bar) -> Drawing:
+    """The form of the bar: text on a given stream, a notebook's output, rich on a terminal, else text on stderr."""
     if bar.stream is not None:
         return _Line(bar.n, bar.stream)
     if _in_notebook():
@@ -93,7 +99,7 @@ def _has_rich() -> bool:
     return importlib.util.find_spec("rich") is not None
 
 
-def _words(n: int, done: int, seconds: float) -> str:
+def _bar_text(n: int, done: int, seconds: float) -> str:
     full = _WIDTH * done // max(1, n)
     return f"|{'#' * full}{' ' * (_WIDTH - full)}| {done:,} of {n:,} in {seconds:.1f} s"
 
@@ -105,7 +111,7 @@ class _Line:
         self.n, self.stream = n, stream
 
     def draw(self, done: int, seconds: float) -> None:
-        self.stream.write(f"\r{_words(self.n, done, seconds)}")
+        self.stream.write(f"\r{_bar_text(self.n, done, seconds)}")
         self.stream.flush()
 
     def end(self) -> None:
@@ -113,7 +119,8 @@ class _Line:
         self.stream.flush()
 
 
-def _of_rich(n: int, label: str, console: Any) -> tuple[Any, Any]:
+def _rich_progress(n: int, label: str, console: Any) -> tuple[Any, Any]:
+    """A progress bar of rich on a console, and its one task."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     progress = Progress(
@@ -126,9 +133,10 @@ class _Rich:
     """A bar on the terminal's line for errors."""
 
     def __init__(self, n: int, label: str) -> None:
+        """Begin rich's bar on the terminal."""
         from rich.console import Console
 
-        self.progress, self.task = _of_rich(n, label, Console(stderr=True))
+        self.progress, self.task = _rich_progress(n, label, Console(stderr=True))
         self.progress.start()
 
     def draw(self, done: int, seconds: float) -> None:
@@ -142,19 +150,21 @@ class _Output:
     """One output of a notebook's cell."""
 
     def __init__(self, n: int, label: str) -> None:
+        """Begin an empty output of the cell."""
         from IPython.display import display
 
         self.n, self.label = n, label
         self.handle: Any = display({"text/plain": ""}, raw=True, display_id=True)
 
     def draw(self, done: int, seconds: float) -> None:
-        words = _words(self.n, done, seconds)
+        """Replace the notebook's output by the bar, in HTML as rich draws it if it is installed."""
+        words = _bar_text(self.n, done, seconds)
         page = f"<pre>{html.escape(words)}</pre>"
         if _has_rich():
             from rich.console import Console
 
             console = Console(file=io.StringIO(), record=True, width=80, force_jupyter=False)
-            progress, task = _of_rich(self.n, self.label, console)
+            progress, task = _rich_progress(self.n, self.label, console)
             progress.update(task, completed=done)
             console.print(progress.get_renderable())
             page = console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")

@@ -25,7 +25,7 @@ import jax
 import numpy as np
 
 from lowering.labelled import apart, explained, further, whole, with_numbers
-from lowering.loops.agreement import Vote, ended
+from lowering.loops.agreement import Vote, lost_processes
 from lowering.loops.checkpoints import Checkpoints
 from lowering.loops.clock import Clock
 from lowering.loops.datasets import dataset
@@ -51,9 +51,10 @@ class Interrupt:
 
 @contextmanager
 def interrupts() -> Iterator[Interrupt]:
-    """Ctrl-C and SIGTERM are noted for the next chunk, so that no state is lost; a second one stops at once.
+    """Within the context Ctrl-C and SIGTERM are noted in `Interrupt` for the next chunk, so that no state is lost; a
+    second one stops at once.
 
-    Only the main thread gets them; in others nothing changes.
+    Only handlers that nobody else has set are replaced, and only in the main thread, which alone gets signals.
     """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
@@ -61,30 +62,32 @@ def interrupts() -> Iterator[Interrupt]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
+        """Note the signal; the second one raises KeyboardInterrupt."""
         if interrupt.asked:
             raise KeyboardInterrupt
         interrupt.signal = number
 
     # where somebody else handles a signal, they know why
-    usual: dict[int, tuple[Any, ...]] = {
+    default_handlers: dict[int, tuple[Any, ...]] = {
         signal.SIGINT: (signal.default_int_handler,), signal.SIGTERM: (signal.SIG_DFL, leave)
     }  # fmt: skip
-    taken: dict[int, Any] = {}
-    for number, known in usual.items():
-        if (how := _signal.getsignal(number)) in known:
-            taken[number] = how
+    replaced_handlers: dict[int, Any] = {}
+    for number, defaults in default_handlers.items():
+        if (handler := _signal.getsignal(number)) in defaults:
+            replaced_handlers[number] = handler
             _signal.signal(number, note)
     try:
         yield interrupt
     finally:
-        for number, how in taken.items():
-            _signal.signal(number, how)
+        for number, handler in replaced_handlers.items():
+            _signal.signal(number, handler)
 
 
 def leave_without_others() -> None:
-    """Let this process end at once when it ends: JAX would wait at its exit for processes that are gone."""
+    """Register an exit of this process without JAX's, which would wait for processes that are gone."""
 
     def leave() -> None:
+        """Flush the streams and end at once."""
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(75)  # a temporary failure, in the words of sysexits
@@ -125,9 +128,14 @@ class Run:
             self.bar = Bar(self.n, patience=0.0 if wanted else 0.5)
 
     def advance(self, done: int, state: Any) -> tuple[int, Any]:
-        """The steps that are left, or those until the user stops them."""
-        agreement, stop, problem, records, unsaved = self.loop.agreement, Vote.CONTINUE, None, None, None
-        several = agreement.several_processes
+        """Run the steps after `done`, in chunks, until n, a stop or an error; returns the steps done and the state's
+        arrays.
+
+        Between chunks all processes agree on the next one, snapshots and callbacks are due, and checkpoints are saved.
+        Raises the error of this process, or A48 for that of another one, after the checkpoint in progress is complete.
+        """
+        agreement, stop, problem, records, checkpoint_problem = self.loop.agreement, Vote.CONTINUE, None, None, None
+        several_processes = agreement.several_processes
         self.peers = agreement.peers()
         try:
             if (forcing := self.forcing) is not None and done < self.n:
@@ -135,28 +143,28 @@ class Run:
             if not done and self.due[:1] == (0,):
                 problem = self._tried(self._look, 0, state)
             while done < self.n and not stop:
-                later = bisect_right(self.due, done)
-                target = self.due[later] if later < len(self.due) else self.n
-                some, saving = self.loop.pace.chunk(target - done), 0
+                next_due = bisect_right(self.due, done)
+                target = self.due[next_due] if next_due < len(self.due) else self.n
+                steps, saving = self.loop.pace.chunk(target - done), 0
                 if self.held:
-                    some = min(some, self.held.most(done))
+                    steps = min(steps, self.held.most(done))
                 if forcing is not None:
                     try:
-                        records, some = forcing.window(done, some)
+                        records, steps = forcing.window(done, steps)
                     except Exception as error:
-                        if not several or records is None:
+                        if not several_processes or records is None:
                             raise
                         problem = error
                 if self.held:
-                    saving = self.held.vote(done + some)
+                    saving = self.held.vote(done + steps)
                     problem = problem or self.held.problem
                 vote = Vote.ERROR if problem else Vote.SIGNAL if self.interrupt.asked else Vote.CONTINUE
-                if vote and not several:
+                if vote and not several_processes:
                     break
                 begin = time.perf_counter()
-                state, decided = self._together(state, agreement.votes(some, saving, vote), records)
+                state, decided = self._together(state, agreement.votes(steps, saving, vote), records)
                 count, save, stop = np.asarray(decided).tolist()
-                self.loop.pace.measured(some, time.perf_counter() - begin)
+                self.loop.pace.measured(steps, time.perf_counter() - begin)
                 done += count
                 if stop:
                     break
@@ -164,21 +172,21 @@ class Run:
                     self.bar.move(done)
                 if self.held and save < 2:
                     self.held.named()
-                if done == target and later < len(self.due):
+                if done == target and next_due < len(self.due):
                     problem = self._tried(self._look, done, state)
                 if self.held and (save == 1 or done == self.n):
                     problem = self._tried(self.held.save, done, state) or problem
             self.signal = self.interrupt.signal or (signal.SIGTERM if stop == Vote.SIGNAL else 0)
-            if self.held and done < self.n and not (problem and not several):
+            if self.held and done < self.n and not (problem and not several_processes):
                 problem = self._tried(self.held.save, done, state) or problem
         finally:
             if self.bar:
                 self.bar.close()
-            if self.held and not several:
-                unsaved = self.held.end()
-        if self.held and several:
-            unsaved = self.held.end()
-        problem = problem or unsaved
+            if self.held and not several_processes:
+                checkpoint_problem = self.held.end()
+        if self.held and several_processes:
+            checkpoint_problem = self.held.end()
+        problem = problem or checkpoint_problem
         jax.effects_barrier()
         failed = agreement.any(problem is not None)
         if problem is not None:
@@ -189,7 +197,7 @@ class Run:
         return done, state
 
     def _tried(self, report: Callable[[int, Any], None], done: int, state: Any) -> Exception | None:
-        """The error of a report, which on several processes all learn of before it is raised."""
+        """Call a report; on several processes its error is returned, so that all learn of it before it is raised."""
         if not self.loop.agreement.several_processes:
             report(done, state)
             return None
@@ -200,14 +208,16 @@ class Run:
         return None
 
     def _together(self, state: Any, votes: Any, records: Records | None) -> tuple[Any, Any]:
-        """A chunk of steps; raises A48 where another process is gone."""
+        """Run a chunk of steps on all processes; returns the state and the decision of all votes. Raises A48 if a
+        process is gone.
+        """
         try:
             return jax.block_until_ready(self.loop.run(state, votes, further(self.inside), records))
         except jax.errors.JaxRuntimeError as problem:
             if not self.loop.agreement.several_processes:
                 raise
             leave_without_others()
-            message = f"{ended(self.peers)} of this run is gone: {str(problem).splitlines()[0]}"
+            message = f"{lost_processes(self.peers)} of this run is gone: {str(problem).splitlines()[0]}"
             hint = "start it again, with checkpoint_dir=."
             if self.held and (names := self.held.names()):
                 begin = f"it goes on from {names[-1]:,} steps in '{self.held.folder}'"
@@ -215,15 +225,16 @@ class Run:
             raise refuse("A48", message, hint) from None
 
     def _look(self, done: int, state: Any) -> None:
+        """Keep a snapshot, in memory or in the file, and call the callback."""
         if self.keep:
             agreement, moment = self.loop.agreement, self.clock.at(done)
-            kept = agreement.on_all(lambda: self._kept(done, state))
+            snapshot_parts = agreement.on_all(lambda: self._kept(done, state))
             if not self.file:
-                self.kept.append(left(kept))
+                self.kept.append(left(snapshot_parts))
                 self.times.append(done)
             else:
                 place, file = bisect_left(self.due, done), self.file
-                snapshot, blocks = file.in_blocks(kept, moment, self.clock.units)
+                snapshot, blocks = file.in_blocks(snapshot_parts, moment, self.clock.units)
                 agreement.on_all(lambda: file.write(place, snapshot, blocks) if agreement.leads else None)
                 if blocks:
                     agreement.on_all(lambda: file.fill(place, blocks))
@@ -231,6 +242,7 @@ class Run:
             self.callback(done, self._left(state, done))
 
     def _kept(self, done: int, state: Any) -> Any:
+        """The `Parts` that the caller's `keep` makes of the dated state."""
         assert self.keep is not None
         with explained():
             return apart(self.keep(self.clock.dated(whole(with_numbers(self.initial, state)), done)))
@@ -242,14 +254,18 @@ class Run:
         return self.clock.dated(left(with_numbers(self.initial, state), self.initial), done)
 
     def ended(self, done: int, state: Any, on_interrupt: str) -> Any:
-        """The result for the caller, or an exception that holds it."""
-        last, kept = self._left(state, done), None
+        """The result for the caller: the state, with `keep` a pair of it and the snapshots; raises Interrupted if
+        steps are left.
+
+        `on_interrupt`: "raise", or "return" to warn instead.
+        """
+        final_state, snapshots = self._left(state, done), None
         if self.keep:
             times = [self.clock.at(t) for t in self.times]
-            kept = self.file.opened() if self.file else dataset(self.kept, times, self.clock.units)
+            snapshots = self.file.opened() if self.file else dataset(self.kept, times, self.clock.units)
         if done < self.n:
-            stopped = Interrupted(done, self.n, last, kept, self.signal)
+            stopped = Interrupted(done, self.n, final_state, snapshots, self.signal)
             if on_interrupt == "raise":
                 raise stopped
             warnings.warn(f"stopped after {done:,} of {self.n:,} steps", stacklevel=4)
-        return (last, kept) if self.keep else last
+        return (final_state, snapshots) if self.keep else final_state

@@ -33,20 +33,23 @@ from tensorir.runtime.errors import refuse
 
 
 def to_zarr(dataset: Any, path: str | Path, **options: Any) -> None:
-    """`dataset.to_zarr`; raises the first OSError when nothing of it is under way any more."""
+    """`dataset.to_zarr`; raises the first OSError after all pending writes have ended."""
     with store(path) as destination:
         dataset.to_zarr(destination, **options)
 
 
 @contextmanager
 def store(path: str | Path) -> Iterator[Any]:
-    """A store to write to; raises the first OSError at the end, when nothing is under way any more."""
+    """A Zarr store to write to; raises the first OSError at the end of the context, when no write is pending any
+    more.
+    """
     from zarr.storage import LocalStore
 
     failures: list[OSError] = []
 
     class Store(LocalStore):
         async def set(self, key: str, value: Any) -> None:
+            """Write a value, unless a write has failed; notes the failure."""
             if failures:
                 return
             try:
@@ -77,7 +80,10 @@ class Snapshots:
     """A file with one entry per snapshot; nothing of it stays in memory."""
 
     def __init__(self, path: str | os.PathLike[str], resumed: bool, done: int = 0) -> None:
-        """`done` is after how many steps a run goes on, of which the file has the snapshots."""
+        """A file at `path`, which must exist if `done` steps are done and must not exist for a new run; raises A31.
+
+        `resumed`: the run goes on, and appends. `done`: the steps of which the file has the snapshots already.
+        """
         self.path, self.written = Path(path), resumed and Path(path).exists()
         if self.path.suffix not in LIBRARIES:
             raise refuse("A31", f"'{path}' ends in '{self.path.suffix}', and snapshots are .nc or .zarr.")
@@ -95,28 +101,30 @@ class Snapshots:
             raise refuse("A31", f"there is no folder '{self.path.parent}' to write '{self.path.name}' to.")
 
     def in_blocks(self, parts: Any, time: Any, units: str | None) -> tuple[Any, dict[str, Any]]:
-        """A Dataset along an axis of one of what several processes keep, and its arrays that stay in their blocks.
+        """A snapshot as a Dataset with a time axis of extent 1, and its distributed arrays, which stay in their
+        blocks.
 
-        Raises A31 for what is too large to go through one process.
+        `parts`: the snapshot as `Parts`. For a file that is no Zarr store all arrays are gathered to one process;
+        raises A31 if they are too large.
         """
-        some = [x for x in numbers(parts) if isinstance(x, jax.Array) and not x.is_fully_replicated]
-        size = sum(x.nbytes for x in some)
+        distributed = [x for x in numbers(parts) if isinstance(x, jax.Array) and not x.is_fully_replicated]
+        size = sum(x.nbytes for x in distributed)
         if self.path.suffix != ".zarr" and size > SENT_TO_ONE:
             message = f"a snapshot has {size / 2**30:.1f} GiB, which would go through one process to '{self.path}'"
             raise refuse("A31", f"{message}.", f"let each write its blocks: to='{self.path.with_suffix('.zarr')}'.")
-        whole = [on_host(x) if self.path.suffix != ".zarr" else x for x in numbers(parts)]
+        arrays = [on_host(x) if self.path.suffix != ".zarr" else x for x in numbers(parts)]
         while True:
-            blank = [_blank(x) for x in whole]
-            first = left(with_numbers(parts, blank))
-            snapshot = stacked_dataset(first, [x[None] for x in blank], [time], units)
-            each = zip(names_of(first), whole, blank, strict=True)
-            blocks = {n: x for n, x, placeholder in each if not placeholder.flags.writeable}
+            blank = [_template(x) for x in arrays]
+            template = left(with_numbers(parts, blank))
+            snapshot = stacked_dataset(template, [x[None] for x in blank], [time], units)
+            named_arrays = zip(names_of(template), arrays, blank, strict=True)
+            blocks = {n: x for n, x, placeholder in named_arrays if not placeholder.flags.writeable}
             if all(snapshot[n].shape[1:] == x.shape for n, x in blocks.items()):
                 return snapshot, blocks
-            whole = [on_host(x) for x in whole]  # labels that others do not have are filled in the whole array
+            arrays = [on_host(x) for x in arrays]  # labels that others do not have are filled in the whole array
 
     def fill(self, at: int, blocks: Mapping[str, Any]) -> None:
-        """Write the blocks that this process holds into the entry at a place, which `write` has laid out."""
+        """Write this process's blocks into entry number `at` of the store, which `write` has created."""
         import tensorstore
 
         try:
@@ -124,9 +132,9 @@ class Snapshots:
             for name, x in blocks.items():
                 place = {"driver": "file", "path": f"{self.path / name}/"}
                 array = tensorstore.open({"driver": "zarr", "kvstore": place}, open=True).result()
-                kind = array.dtype.numpy_dtype
+                stored_type = array.dtype.numpy_dtype
                 shards = [(s.index, np.asarray(s.data)) for s in x.addressable_shards if s.replica_id == 0]
-                writes += [array[(at, *index)].write(block.astype(kind)) for index, block in shards]
+                writes += [array[(at, *index)].write(block.astype(stored_type)) for index, block in shards]
             for write in writes:
                 write.result()
         except ValueError as problem:
@@ -134,14 +142,18 @@ class Snapshots:
             raise refuse("A31", f"{message}.", "make room, or close it where it is open.") from None
 
     def write(self, at: int, snapshot: Any, blocks: Any = ()) -> None:
-        """A Dataset along an axis of one, the first of its variables, as the entry at a place, without `blocks`."""
+        """Write a snapshot as entry number `at`; arrays in `blocks` get their place only, for `fill`.
+
+        The first call creates the file, later ones append or overwrite. Raises A31 for element types that the format
+        lacks and for failures of the disk.
+        """
         for name, variable in snapshot.data_vars.items():
             if variable.dtype.name not in HELD[self.path.suffix]:
                 message = f"'{name}' is {variable.dtype}, which '{self.path}' cannot hold"
                 raise refuse("A31", f"{message}.", "convert what is kept: keep=lambda s: ti.astype(s, ti.float32).")
         # numbers that were not unpacked have their packing as attributes, and it was made for those of the start
         attributes = {n: {k: a for k, a in v.attrs.items() if k not in PACKING} for n, v in snapshot.data_vars.items()}
-        data = {n: _laid_out(blocks[n]) if n in blocks else v.values for n, v in snapshot.data_vars.items()}
+        data = {n: _chunked_placeholder(blocks[n]) if n in blocks else v.values for n, v in snapshot.data_vars.items()}
         snapshot = snapshot.assign({n: (v.dims, data[n], attributes[n]) for n, v in snapshot.data_vars.items()})
         axis = next(iter(snapshot.data_vars.values())).dims[0]
         try:
@@ -157,6 +169,7 @@ class Snapshots:
         self.written = True
 
     def _to_netcdf(self, at: int, snapshot: Any, axis: str) -> None:
+        """Write the variables along `axis` at entry number `at` of the NetCDF file."""
         import netCDF4
         from xarray.conventions import encode_cf_variable
 
@@ -172,68 +185,71 @@ class Snapshots:
                     file[name][at : at + 1] = np.asarray(encode_cf_variable(variable, name=name).data)
 
     def _to_zarr(self, at: int, snapshot: Any, axis: str, blocks: Any) -> None:
-        how: dict[str, Any] = {"compute": False, "safe_chunks": False} if blocks else {}
+        """Write a snapshot to the Zarr store: as a new store, at an existing entry number `at`, or appended along
+        `axis`.
+        """
+        lazily: dict[str, Any] = {"compute": False, "safe_chunks": False} if blocks else {}
         if not self.written:
             # version 2 of the format: all that read Zarr read it, its metadata in one place too
-            to_zarr(snapshot, self.path, mode="w", zarr_format=2, **how)
+            to_zarr(snapshot, self.path, mode="w", zarr_format=2, **lazily)
             return
-        with _read(self.path) as there:
-            known = at < there.sizes[axis]
-        along = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims or n in blocks])
-        with _far_dates():
-            if known:
-                if along.data_vars:
-                    to_zarr(along, self.path, region={axis: slice(at, at + 1)})
-                self._write_labels(at, along, axis)
+        with _opened_file(self.path) as existing:
+            is_overwritten = at < existing.sizes[axis]
+        entry = snapshot.drop_vars([n for n, v in snapshot.variables.items() if axis not in v.dims or n in blocks])
+        with _without_date_warnings():
+            if is_overwritten:
+                if entry.data_vars:
+                    to_zarr(entry, self.path, region={axis: slice(at, at + 1)})
+                self._write_labels(at, entry, axis)
             else:
-                to_zarr(snapshot, self.path, append_dim=axis, **how)
+                to_zarr(snapshot, self.path, append_dim=axis, **lazily)
 
-    def _write_labels(self, at: int, along: Any, axis: str) -> None:
-        """The labels of an entry that is written again, which xarray leaves out of regions."""
+    def _write_labels(self, at: int, entry: Any, axis: str) -> None:
+        """Write the labels at entry number `at`, which xarray leaves out of a region."""
         import zarr
         from xarray.conventions import encode_cf_variable
 
         group = zarr.open_group(self.path, mode="r+")
-        for name in along.indexes:
+        for name in entry.indexes:
             entries: Any = group[name]
-            entries[at : at + 1] = np.asarray(encode_cf_variable(along.variables[name], name=name).data)
+            entries[at : at + 1] = np.asarray(encode_cf_variable(entry.variables[name], name=name).data)
 
     def opened(self) -> Any:
-        """The file as a Dataset that is read where it is looked at."""
+        """The file as a Dataset whose variables are read lazily, each read opening the file for itself."""
         import xarray as xr
         from xarray.core.indexing import LazilyIndexedArray
 
-        with _read(self.path) as file:
+        with _opened_file(self.path) as file:
             entries: dict[str, Any] = {}
             for name, v in file.data_vars.items():
-                lazy = LazilyIndexedArray(_entries(self.path, str(name), v.shape, v.dtype))
+                lazy = LazilyIndexedArray(_lazy_entries(self.path, str(name), v.shape, v.dtype))
                 entries[str(name)] = xr.Variable(v.dims, lazy, v.attrs)
             return _with_times(xr.Dataset(entries, file.coords, file.attrs).drop_encoding())
 
 
-def _blank(x: Any) -> np.ndarray[Any, Any]:
-    """An array of NumPy; of one in blocks of several processes only its shape and type, which cannot be written to."""
+def _template(x: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array of x; for an array distributed over processes a read-only view with its shape and type."""
     if isinstance(x, jax.Array) and not x.is_fully_addressable and not x.is_fully_replicated:
         return np.broadcast_to(np.zeros((), x.dtype), x.shape)
     return on_host(x)
 
 
-def _laid_out(x: Any) -> Any:
-    """An entry whose chunks in a store are the blocks of an array, so that no two processes write to one."""
+def _chunked_placeholder(x: Any) -> Any:
+    """A lazy entry of zeros whose chunks are the blocks of x, so that no two processes write to one chunk."""
     import dask.array
 
     return dask.array.zeros((1, *x.shape), dtype=x.dtype, chunks=(1, *x.sharding.shard_shape(x.shape)))
 
 
 def reason(problem: Exception) -> str:
-    """The words of an operating system in what a store says."""
+    """The reason of a failed write in a few words: the operating system's error text, or the error's first line."""
     number = re.search(r"(?:os_error_code='|OS error )(\d+)", str(problem))
     words = os.strerror(int(number[1])) if number else getattr(problem, "strerror", None)
     return words or str(problem).splitlines()[0].rstrip(".")
 
 
 def _with_times(file: Any) -> Any:
-    """The file with the times of a loop as such: an axis that was written as one."""
+    """The dataset with the loop's time axis decoded to timedelta, if it was written as lengths."""
     for name in ("time", "elapsed"):
         attrs = file.coords[name].attrs if name in file.dims and name in file.coords else {}
         if str(attrs.get("dtype", "")).startswith("timedelta64"):
@@ -246,12 +262,12 @@ def _with_times(file: Any) -> Any:
     return file
 
 
-def _read(path: Path) -> Any:
-    """The file as it stands; numbers with a unit of time stay numbers, and dates are NumPy's where it has them."""
+def _opened_file(path: Path) -> Any:
+    """The file as a lazy Dataset; lengths of time stay numbers, dates become NumPy's where these hold them."""
     import xarray as xr
 
     options: dict[str, Any] = {"engine": ENGINES[path.suffix], "decode_timedelta": False}
-    with _far_dates():
+    with _without_date_warnings():
         file = xr.open_dataset(path, **options)
     dates = [v for v in file.coords.values() if v.encoding.get("calendar") == "proleptic_gregorian"]
     coders: Any = getattr(xr, "coders", None)
@@ -262,7 +278,7 @@ def _read(path: Path) -> Any:
 
 
 @contextmanager
-def _far_dates() -> Iterator[None]:
+def _without_date_warnings() -> Iterator[None]:
     """Without the warning of xarray that dates are none of nanoseconds."""
     import xarray as xr
 
@@ -271,8 +287,11 @@ def _far_dates() -> Iterator[None]:
         yield
 
 
-def _entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The numbers of a variable, each read when it is asked for."""
+def _lazy_entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """An xarray backend array of one variable; each access opens the file, and reads the part that is indexed.
+
+    `shape`: of the variable when opened; a file that has grown since is read up to that only.
+    """
     from xarray.backends import BackendArray
     from xarray.core import indexing
 
@@ -284,12 +303,13 @@ def _entries(path: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
             return indexing.explicit_indexing_adapter(key, shape, indexing.IndexingSupport.OUTER, self.part)
 
         def part(self, key: Any) -> Any:
-            with _read(path) as file:
-                whole = file.variables[name]
+            """The values at an index, from the file as it is now."""
+            with _opened_file(path) as file:
+                variable = file.variables[name]
                 # there may be more of them by now
-                return whole.isel({d: slice(0, n) for d, n in zip(whole.dims, shape, strict=True)})[key].values
+                return variable.isel({d: slice(0, n) for d, n in zip(variable.dims, shape, strict=True)})[key].values
 
         def __reduce__(self) -> Any:
-            return _entries, (path, name, shape, dtype)
+            return _lazy_entries, (path, name, shape, dtype)
 
     return Entries()

@@ -34,10 +34,10 @@ from tensorir.runtime.errors import DiagnosticError, refuse
 
 
 def entered(tree: Any, by_block: bool = False) -> Any:
-    """A pytree with the `Parts` of its labelled arrays, whose numbers a program takes.
+    """A pytree with `Parts` in place of its labelled arrays, whose numbers a program takes.
 
-    Those in files are not read `by_block`. Raises A33 for numbers that another library holds, A47 for packed ones, A02
-    for element types that there are not.
+    `by_block`: arrays in files are not read yet (`Unread`). Raises A33 for arrays of other libraries, A47 for packed
+    ones, A02 for element types that the language lacks.
     """
     if any(map(is_labelled, jax.tree_util.tree_leaves(tree, is_leaf=is_labelled))):
         register()
@@ -53,7 +53,7 @@ def entered(tree: Any, by_block: bool = False) -> Any:
 
 
 def _variables(path: Any, value: Any) -> Iterator[tuple[str, Any]]:
-    """The DataArrays that are computed with, as messages call them."""
+    """The DataArrays of a labelled value that are computed with, each with its name in messages."""
     if is_data_array(value):
         yield name_of(path) or "state", value
     elif is_dataset(value):
@@ -73,22 +73,22 @@ def from_jax(tree: Any) -> bool:
 
 
 def left(parts: Any, like: Any = None) -> Any:
-    """Results with their DataArrays and Datasets, without the encodings of files.
+    """Results as DataArrays and Datasets again, without the encodings of files.
 
-    Arrays are NumPy's where the leaf of `like`, in the structure of the result, is; without it, all are.
+    Arrays become NumPy's; with `like`, a pytree of the same structure, only where its leaf is no array of JAX.
     """
     leaves, tree = jax.tree_util.tree_flatten(parts)
     leaves = list(map(_hosted, leaves)) if like is None else hosted(leaves, jax.tree_util.tree_leaves(like))
     # a packing was made for the numbers of the state at the start
-    bare = lambda x: x.drop_encoding() if is_labelled(x) else x
-    return jax.tree_util.tree_map(bare, whole(tree.unflatten(leaves)), is_leaf=is_labelled)
+    without_encoding = lambda x: x.drop_encoding() if is_labelled(x) else x
+    return jax.tree_util.tree_map(without_encoding, whole(tree.unflatten(leaves)), is_leaf=is_labelled)
 
 
-def hosted(some: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-    """Arrays as NumPy's, but for those that came in as arrays of JAX, and numbers of Python beside such."""
-    beside = True in [isinstance(x, jax.Array) for x in like]
-    return [x if isinstance(old, jax.Array) or (beside and not hasattr(old, "dtype")) else _hosted(x)
-            for x, old in zip(some, like, strict=True)]  # fmt: skip
+def hosted(arrays: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    """Arrays as NumPy's, except where the leaf of `like` is an array of JAX, or a Python number next to such."""
+    any_jax = True in [isinstance(x, jax.Array) for x in like]
+    return [x if isinstance(old, jax.Array) or (any_jax and not hasattr(old, "dtype")) else _hosted(x)
+            for x, old in zip(arrays, like, strict=True)]  # fmt: skip
 
 
 def _hosted(x: Any) -> Any:
@@ -96,7 +96,7 @@ def _hosted(x: Any) -> Any:
 
 
 def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
-    """A state with what a function gives for each of its DataArrays and Datasets."""
+    """A state with `function` applied to each of its DataArrays and Datasets."""
     return jax.tree_util.tree_map(lambda x: function(x) if is_labelled(x) else x, state, is_leaf=is_named)
 
 
@@ -106,76 +106,91 @@ def labelled_arrays(function: Callable[[Any], Any], state: Any) -> Any:
 KEEPS_DOMAINS = "a step keeps domains: ti.extend and ti.with_boundary put back what shifts take."
 
 
-def _turns(what: str, before: Any, after: Any, hint: str, notes: Iterable[str] = ()) -> DiagnosticError:
-    """A20: a step that does not give back what it got."""
+def _changed_by_step(what: str, before: Any, after: Any, hint: str, notes: Iterable[str] = ()) -> DiagnosticError:
+    """The error A20: a step turns `what` from `before` into `after`."""
     return refuse("A20", f"the step turns {what} from {before} into {after}.", hint, notes=notes)
 
 
 def carried(path: Any, model: Any, x: Any) -> list[Any]:
-    """The numbers that a step gives in the place of a DataArray, Dataset or Field; raises A20 for another one."""
+    """The arrays that a step returns in the place of the DataArray, Dataset or Field `model`, in the order of its
+    numbers.
+
+    Raises A20 for a result of another kind, or with other dims, labels, units or element type. `path`: the place in the
+    state.
+    """
     where = jax.tree_util.keystr(path) or "the state"
     if isinstance(model, Field):
         if is_data_array(x):  # of a Field and a DataArray xarray's arithmetic makes one
             x = Field(numbers_of(x.variable), intervals_of(x, {d: i.start for d, i in model.dims.items}))
-        return [_ordered(where, model, x)]
+        return [_carried_field(where, model, x)]
     if is_dataset(model):
-        return _whole_carried(path, model, x)
+        return _carried_dataset(path, model, x)
     if isinstance(x, Field):
         import xarray as xr
 
-        same = set(x.dims.names) == set(model.dims)
-        x = xr.DataArray(x.data, dims=x.dims.names) if same else x.to_xarray()
+        has_same_dims = set(x.dims.names) == set(model.dims)
+        x = xr.DataArray(x.data, dims=x.dims.names) if has_same_dims else x.to_xarray()
     if not is_data_array(x):
-        whose = where if path else "its argument"
-        hint = f"a step keeps labels: x.copy(data=...) puts numbers on those of {whose}."
-        raise _turns(where, "a DataArray", _kind(x), hint)
+        state_name = where if path else "its argument"
+        hint = f"a step keeps labels: x.copy(data=...) puts numbers on those of {state_name}."
+        raise _changed_by_step(where, "a DataArray", _kind_in_words(x), hint)
     if set(x.dims) != set(model.dims) or any(x.sizes[d] != model.sizes[d] for d in model.dims):
-        raise _turns(where, intervals_of(model, {}), intervals_of(x, {}), KEEPS_DOMAINS, _gone(model, x))
+        raise _changed_by_step(
+            where, intervals_of(model, {}), intervals_of(x, {}), KEEPS_DOMAINS, _notes_on_lost_labels(model, x)
+        )
     for dim in model.dims:
         _refuse_other_labels(where, dim, model, x)
-    have, want = (str(a.attrs.get("units", "")) for a in (x, model))
-    if have and want and not is_same(have, want):
+    units, model_units = (str(a.attrs.get("units", "")) for a in (x, model))
+    if units and model_units and not is_same(units, model_units):
         hint = "a step keeps units: multiply by the length of a step, or leave them out: x.drop_attrs()."
-        raise _turns(where, want, have, hint)
+        raise _changed_by_step(where, model_units, units, hint)
     ordered = x if x.dims == model.dims else x.transpose(*model.dims)
     data = numbers_of(ordered.variable)
     if data.dtype != model.dtype:
-        raise _turns(where, model.dtype, data.dtype, f"a step keeps types: x.astype('{model.dtype}').")
+        raise _changed_by_step(where, model.dtype, data.dtype, f"a step keeps types: x.astype('{model.dtype}').")
     return [data]
 
 
-def _gone(model: Any, x: Any) -> Iterator[str]:
-    """Notes on the labels that are not there any more, as of xarray's arithmetic on operands with other ones."""
+def _notes_on_lost_labels(model: Any, x: Any) -> Iterator[str]:
+    """Notes on labels that the result lost, as in xarray's arithmetic of operands with different labels."""
     for dim in model.dims:
-        ours, theirs = (labels_of(a, dim) if dim in a.dims else None for a in (model, x))
-        if ours is not None and theirs is not None and len(lost := ours.difference(theirs, sort=False)):
+        model_labels, result_labels = (labels_of(a, dim) if dim in a.dims else None for a in (model, x))
+        if (
+            model_labels is not None
+            and result_labels is not None
+            and len(lost := model_labels.difference(result_labels, sort=False))
+        ):
             yield f"along {dim} the label {lost[0]} is gone: xarray's arithmetic keeps those that all operands have."
 
 
-def _kind(x: Any) -> str:
+def _kind_in_words(x: Any) -> str:
+    """The kind of a result in words."""
     if is_dataset(x):
         return "a Dataset"
     return "a tuple" if is_tuple(x) else "a dict" if isinstance(x, dict) else "an array without labels"
 
 
-def _ordered(where: str, model: Field, x: Any) -> Any:
-    """The numbers of a Field on the axes of another one."""
+def _carried_field(where: str, model: Field, x: Any) -> Any:
+    """The array of a Field that a step returns, its axes in the order of the Field `model`; raises A20 for another
+    result.
+    """
     if not isinstance(x, Field):
-        raise _turns(where, "a Field", _kind(x), "ti.as_field(dims, x) makes one.")
+        raise _changed_by_step(where, "a Field", _kind_in_words(x), "ti.as_field(dims, x) makes one.")
     if x.dims != model.dims:
-        raise _turns(where, model.dims, x.dims, KEEPS_DOMAINS)
+        raise _changed_by_step(where, model.dims, x.dims, KEEPS_DOMAINS)
     order = [x.dims.names.index(n) for n in model.dims.names]
     data = x.data if order == sorted(order) else x.data.transpose(order)
     if data.dtype != model.dtype:
-        raise _turns(where, model.dtype, data.dtype, f"a step keeps types: ti.astype(x, ti.{model.dtype}).")
+        raise _changed_by_step(where, model.dtype, data.dtype, f"a step keeps types: ti.astype(x, ti.{model.dtype}).")
     return data
 
 
 def _refuse_other_labels(where: str, dim: Any, model: Any, x: Any) -> None:
+    """Raise A20 if the labels of the result along a dim are not those of the model, except for rounding."""
     if dim not in model.xindexes or dim not in x.xindexes:
         return
-    ours, theirs = model.xindexes[dim], x.xindexes[dim]
-    if ours is theirs or ours.equals(theirs):
+    model_index, result_index = model.xindexes[dim], x.xindexes[dim]
+    if model_index is result_index or model_index.equals(result_index):
         return
     a, b = np.asarray(model[dim].values), np.asarray(x[dim].values)
     # labels go on by steps in ti.extend, whose sums are rounded
@@ -188,11 +203,13 @@ def _refuse_other_labels(where: str, dim: Any, model: Any, x: Any) -> None:
     )  # fmt: skip
 
 
-def _whole_carried(path: Any, model: Any, x: Any) -> list[Any]:
-    """The numbers of a Dataset, or of a dict of its variables, in the order of those of the Dataset that a step got."""
+def _carried_dataset(path: Any, model: Any, x: Any) -> list[Any]:
+    """The arrays of a Dataset, or of a dict of its variables, in the order of the Dataset `model`; raises A20 for
+    other variables.
+    """
     where = jax.tree_util.keystr(path) or "the state"
     if not is_dataset(x) and not isinstance(x, dict):
-        raise _turns(where, "a Dataset", _kind(x), "return a Dataset, or a dict.")
+        raise _changed_by_step(where, "a Dataset", _kind_in_words(x), "return a Dataset, or a dict.")
     names = [str(n) for n in model.data_vars if is_numeric(model[n].variable)]
     variables: Any = getattr(x, "data_vars", x)
     computed = {str(n): v for n, v in variables.items() if n not in model or str(n) in names}
@@ -201,6 +218,7 @@ def _whole_carried(path: Any, model: Any, x: Any) -> list[Any]:
         raise refuse("A20", message, "return the next state in the structure of the one that it got.")
 
     def one(n: str) -> list[Any]:
+        """The arrays of the variable n."""
         value = computed[n]
         if not is_named(value) and np.shape(value) == model[n].shape:
             value = model[n].copy(data=jnp.asarray(value))

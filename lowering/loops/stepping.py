@@ -51,7 +51,9 @@ class Pace:
         return max(1, min(left, self.last))
 
     def measured(self, steps: int, seconds: float) -> None:
-        """Learn from a chunk that was run."""
+        """Adapt the next chunk to the seconds of one of so many steps; the first one, which was compiled, counts as
+        1.
+        """
         if not self.compiled:
             self.compiled, self.last = True, 1
             return
@@ -75,17 +77,20 @@ class Loop:
     """By the kind of the records of its forcing."""
 
     def run(self, carry: list[Any], votes: Any, coordinates: list[Any], records: Records | None) -> Any:
-        """The numbers of the state after some steps, and what was decided; one program for any count of steps, in
-        buffers that are reused.
+        """The arrays of the state after a chunk of steps, and the decision of all `votes`, which has their number.
+
+        One program for any number of steps; it donates the buffers of `carry`.
         """
-        kind = None if records is None else Kind(records)
+        record_kind = None if records is None else Kind(records)
         with calls_of(None):
-            return self._program(kind, carry, votes, coordinates, records)(carry, votes, coordinates, records)
+            return self._program(record_kind, carry, votes, coordinates, records)(carry, votes, coordinates, records)
 
     def _program(self, kind: Any, carry: list[Any], votes: Any, coordinates: list[Any], records: Any) -> Program:
+        """The compiled chunk for a kind of records, cached in `programs`."""
         if kind not in self.programs:
 
             def run(carry: Any, votes: Any, coordinates: Any, records: Any) -> Any:
+                """The state's arrays after the decided number of steps, and the decision."""
                 decided = self.agreement.decided(votes)
                 function = _on_numbers(self.step, with_numbers(self.model, carry, coordinates), records)
                 carry = carry if records is None else (carry, 0)
@@ -120,6 +125,9 @@ def loop_key(step: Callable[[Any], Any], state: Any) -> Any:
 
 
 def checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> Loop:
+    """The loop of a step on a state, and one `record` of its forcing, after checking that it keeps the state's
+    structure.
+    """
     calls = calls_in(step, state, *record)
     arrays = [*numbers(state), *jax.tree_util.tree_leaves(values_read(step))]
     agreement = Agreement.of(arrays, calls[0].owner.mesh if calls else None)
@@ -127,7 +135,9 @@ def checked_loop(step: Callable[..., Any], state: Any, *record: Any) -> Loop:
 
 
 def calls_in(step: Callable[..., Any], state: Any, *record: Any) -> list[DistributedCall]:
-    """The distributed programs that a step calls; it gives back what it got, in structure, dims, shapes and types."""
+    """The distributed programs that a step calls, found by tracing it; raises A20 if it changes the kind of the
+    state.
+    """
     before = jax.tree_util.tree_map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), state)
     calls: list[DistributedCall] = []
     with calls_of(calls):
@@ -143,15 +153,16 @@ def on_parts(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_order(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step as a function of a state of `Parts` that gives the numbers of the next one, in the order of these.
+    """The step as a function of the state's `Parts`, which returns the next arrays in the order of the state's.
 
-    Raises A20 where that has another structure, or other dims, labels, shapes or types.
+    Raises A20 if the step returns another structure, or other dims, labels, shapes or types.
     """
     if isinstance(step, jax.stages.Wrapped):
         compiled: Any = step  # the loop compiles it, and what JAX remembers of it would not be looked at again
         step = compiled.__wrapped__
 
     def ordered(parts: Any, *record: Any) -> list[Any]:
+        """The arrays of the next state."""
         state = whole(parts)
         with explained():
             after = step(state, *record)
@@ -163,36 +174,41 @@ def in_order(step: Callable[..., Any]) -> Callable[..., Any]:
             raise _other_structure(after, state) from None
         arrays: list[Any] = []
         for path, model, x in zip(paths, models, subtrees, strict=True):
-            arrays += carried(path, model, x) if is_named(model) else [_plain(path, model, x, after, state)]
+            arrays += carried(path, model, x) if is_named(model) else [_unlabelled_array(path, model, x, after, state)]
         return arrays
 
     return ordered
 
 
-def _plain(path: Any, model: Any, x: Any, after: Any, state: Any) -> Any:
-    """An array without dims in the place of one."""
+def _unlabelled_array(path: Any, model: Any, x: Any, after: Any, state: Any) -> Any:
+    """The array that a step returns in the place of the unlabelled `model`; raises A20 for another shape, type or
+    structure.
+
+    `after` and `state`: all that the step returned and took, for the message.
+    """
     x = x.data if is_named(x) and not is_labelled(x) else numbers(apart(x))[0] if is_labelled(x) else x
     if not jax.tree_util.all_leaves([x]):
         raise _other_structure(after, state)
-    a, b = ((jnp.shape(v), jnp.result_type(v)) for v in (model, x))
-    if a != b:
+    old, new = ((jnp.shape(v), jnp.result_type(v)) for v in (model, x))
+    if old != new:
         where = jax.tree_util.keystr(path) or "the state"
         raise refuse(
-            "A20", f"the step turns {where} from {a[1]}{list(a[0])} into {b[1]}{list(b[0])}.",
+            "A20", f"the step turns {where} from {old[1]}{list(old[0])} into {new[1]}{list(new[0])}.",
             "a step keeps shapes and types: ti.with_boundary keeps a domain, and .astype a type.",
         )  # fmt: skip
     return x
 
 
 def _other_structure(after: Any, state: Any) -> Exception:
-    got, wanted = (jax.tree_util.tree_structure(t, is_leaf=is_named) for t in (after, state))
+    """The error A20 for a step that returns another structure."""
+    returned, expected = (jax.tree_util.tree_structure(t, is_leaf=is_named) for t in (after, state))
     return refuse(
-        "A20", f"the step returns {_words(got)}, and the state is {_words(wanted)}.",
+        "A20", f"the step returns {_structure_text(returned)}, and the state is {_structure_text(expected)}.",
         "return the next state in the structure of the one that it got.",
     )  # fmt: skip
 
 
-def _words(structure: Any) -> str:
+def _structure_text(structure: Any) -> str:
     return str(structure).removeprefix("PyTreeDef(").removesuffix(")")
 
 
@@ -218,30 +234,32 @@ class LoopInside:
     checkpoint: bool | int
 
     def run(self, state: Any, records: Records | None) -> Any:
-        """The state after all steps, and with `keep` a pair; states are pytrees of `Parts`."""
+        """The state after all steps, with `keep` a pair of it and the stacked snapshots, as `Parts`."""
         step = _on_numbers(self.step, state, records)
         keep, begin = self.keep, numbers(state) if records is None else (numbers(state), 0)
 
         def kept(carry: Any) -> Any:
+            """The `Parts` of a snapshot of the carry."""
             assert keep is not None
             with explained():
                 return apart(keep(whole(with_numbers(state, carry if records is None else carry[0]))))
 
         recording = None if keep is None else kept
         with calls_of(None):
-            last = _traced(step, begin, self.n, self.several, self.due, recording, self.checkpoint)
-        after, *more = (last,) if keep is None else last
-        done = with_numbers(state, after if records is None else after[0])
-        return done if keep is None else (done, *more)
+            result = _advanced_with_records(step, begin, self.n, self.several, self.due, recording, self.checkpoint)
+        carry_after, *snapshots = (result,) if keep is None else result
+        done = with_numbers(state, carry_after if records is None else carry_after[0])
+        return done if keep is None else (done, *snapshots)
 
     def run_compiled(
         self, state: Any, records: Records | None, kind: Callable[[], Any], functions: Sequence[Callable[..., Any]]
     ) -> Any:
-        """The same as a program of its own, where nobody compiles what is around it.
+        """As `run`, as a program of its own if nobody compiles the surrounding code; cached by `kind` and the loop's
+        parameters.
 
-        `kind` tells the step, what it reads outside and the state apart from others. Where `functions`, those of the
-        caller, read what is differentiated or batched from outside, the loop is compiled at every call. XLA is given no
-        options of the programs in it: JAX takes none of what is differentiated backward.
+        `kind`: a key of the step, its captured values and the state. If a captured value of `functions`, the caller's,
+        is differentiated or batched, the loop is traced at every call. No compiler options are passed: JAX takes none
+        in reverse mode.
         """
         outside = [x for f in functions for x in jax.tree_util.tree_leaves(values_read(f))]
         if inside_jit() or op_by_op() or not all(map(concrete, outside)):
@@ -251,7 +269,9 @@ class LoopInside:
 
 
 def _on_numbers(step: Callable[..., Any], state: Any, records: Records | None) -> Callable[[Any], Any]:
-    """The step as a function of what a loop carries: the numbers of a state, with a forcing also the steps done."""
+    """The step as a function of the carry of a loop: the arrays of a state, with a forcing also the number of steps
+    done.
+    """
     ordered = in_order(step)
     if records is None:
         return lambda carry: ordered(with_numbers(state, carry))
@@ -260,50 +280,59 @@ def _on_numbers(step: Callable[..., Any], state: Any, records: Records | None) -
     )  # fmt: skip
 
 
-def _traced(
+def _advanced_with_records(
     step: Callable[[Any], Any], state: Any, n: int, several: int, due: tuple[int, ...],
     keep: Callable[[Any], Any] | None, checkpoint: bool | int,
 ) -> Any:  # fmt: skip
+    """The state after n steps; with `keep` a pair of it and its results after the steps `due`, stacked along a first
+    axis.
+
+    `several`: the number of steps that a distributed program takes at once. `checkpoint`: levels of blocks whose inner
+    states reverse mode recomputes; True is 2.
+    """
     levels = 2 if checkpoint is True else int(checkpoint)
 
     def advanced(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        """The state after n steps, in checkpointed blocks."""
         if not n:
             return state
-        return _nested(step, state, n, levels) if levels else steps(step, state, n)
+        return _in_checkpointed_blocks(step, state, n, levels) if levels else steps(step, state, n)
 
     def advance(step: Callable[[Any], Any], state: Any, n: int) -> Any:
+        """The state after n steps, with several steps per exchange where the step is distributed."""
         return rounds(step, several, state, n).run(state, advanced)
 
     if keep is None:
         return advance(step, state, n)
-    structure, parts, done = None, list[list[Any]](), 0
-    for first, count, length in _runs(due):
+    structure, stacks, done = None, list[list[Any]](), 0
+    for first, count, length in _regular_runs(due):
         # `count` records, the first after `first` steps, and each of the others `length` steps later
         state = advance(step, state, first - done)
-        one = keep(state)
-        structure = jax.tree_util.tree_structure(one)
-        parts.append([jnp.asarray(x)[None] for x in jax.tree_util.tree_leaves(one)])
+        snapshot = keep(state)
+        structure = jax.tree_util.tree_structure(snapshot)
+        stacks.append([jnp.asarray(x)[None] for x in jax.tree_util.tree_leaves(snapshot)])
         done = first
         if count > 1:
 
             def some(s: Any, _: Any, length: int = length) -> Any:
+                """The state after `length` steps, and the leaves of its snapshot."""
                 s = advance(step, s, length)
                 return s, jax.tree_util.tree_leaves(keep(s))
 
-            state, rest = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=count - 1)
-            parts.append(rest)
+            state, later_snapshots = lax.scan(jax.checkpoint(some) if checkpoint else some, state, length=count - 1)
+            stacks.append(later_snapshots)
             done += (count - 1) * length
     state = advance(step, state, n - done)
     # only the arrays: a Field or a DataArray with an axis more would contradict its dims
-    stacked = [jnp.concatenate(some) for some in zip(*parts, strict=True)]
+    stacked = [jnp.concatenate(some) for some in zip(*stacks, strict=True)]
     assert structure is not None
     return state, jax.tree_util.tree_unflatten(structure, stacked)
 
 
-def _runs(due: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Records that are equally far apart together: the first, their number, and the steps between two.
+def _regular_runs(due: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Groups of equally spaced steps `due`: (first step, number of records, distance of two).
 
-    >>> list(_runs([0, 2, 4, 5])), list(_runs([3, 10]))
+    >>> list(_regular_runs([0, 2, 4, 5])), list(_regular_runs([3, 10]))
     ([(0, 3, 2), (5, 1, 1)], [(3, 2, 7)])
     """
     k = 0
@@ -321,11 +350,13 @@ def steps(step: Callable[[Any], Any], state: Any, n: int) -> Any:
     return repeated(step, state, n)
 
 
-def _nested(step: Callable[[Any], Any], state: Any, n: int, levels: int) -> Any:
-    """Blocks of steps, themselves in blocks: reverse mode keeps the state before each, and recomputes inside of it."""
+def _in_checkpointed_blocks(step: Callable[[Any], Any], state: Any, n: int, levels: int) -> Any:
+    """The state after n steps, in `levels` of checkpointed blocks: reverse mode keeps the state before each, and
+    recomputes inside.
+    """
     if levels < 2 or n < 4:
         return steps(jax.checkpoint(step), state, n)
     block = max(1, round(n ** ((levels - 1) / levels)))
-    inner = jax.checkpoint(lambda s: _nested(step, s, block, levels - 1))
+    inner = jax.checkpoint(lambda s: _in_checkpointed_blocks(step, s, block, levels - 1))
     state, _ = lax.scan(lambda s, _: (inner(s), None), state, length=n // block)
     return steps(jax.checkpoint(step), state, n % block)

@@ -38,22 +38,23 @@ from tensorir.runtime.memory import KEPT_MEMORY, RecentCache
 
 
 def one_program(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled whole: 64-bit types are kept, and NumPy arrays give NumPy arrays.
+    """The function of pytrees, compiled whole with 64-bit types; NumPy arrays give NumPy arrays.
 
-    Inside of somebody's transformation it is that function.
+    Within a trace, or under `jax.disable_jit`, it is `jax.jit` of the function.
     """
-    inside = jax.jit(function)
-    by_itself: list[Any] = []
+    jitted_in_trace = jax.jit(function)
+    compiled: list[Any] = []
 
     def run(*trees: Any) -> Any:
+        """The results of the function, compiled at the first call."""
         leaves = jax.tree_util.tree_leaves(trees)
         _expect_block(leaves)
         if inside_trace(leaves) or op_by_op():
-            return inside(*trees)
+            return jitted_in_trace(*trees)
         with jax.enable_x64(True):
-            if not by_itself:
-                by_itself.append(jitted(function, *trees))
-            results = by_itself[0](*trees)
+            if not compiled:
+                compiled.append(jitted(function, *trees))
+            results = compiled[0](*trees)
         host = all(isinstance(a, np.ndarray) for a in leaves if hasattr(a, "dtype"))
         return jax.tree_util.tree_map(on_host, results) if host else results
 
@@ -67,14 +68,15 @@ def _expect_block(leaves: Sequence[Any]) -> None:
 
 
 def part(function: Callable[..., Any], checkpoint: bool) -> Callable[..., Any]:
-    """A function of trees of arrays that is not mixed with what is around it, and neither is its gradient.
+    """A function of pytrees that XLA does not fuse with its surroundings on the CPU, nor its gradient.
 
-    XLA's fusions on the CPU compute again what several others read: across the programs of a weather model one fusion
-    of hundreds of operations took most of the gradient, which is four times as fast without it. With `checkpoint`
-    gradients compute again what is inside, and keep what goes in.
+    XLA's fusions on the CPU compute again the values that several others read: across the programs of a weather model
+    one fusion of hundreds of operations took most of the gradient, which is four times as fast without it.
+    `checkpoint`: gradients keep the inputs only, and compute the function again.
     """
 
     def apart(*trees: Any) -> Any:
+        """The results of the function, its operations marked as not inlineable on the CPU."""
         if jax.default_backend() != "cpu":
             return function(*trees)
         if checkpoint:
@@ -111,10 +113,13 @@ TRACED: RecentCache[Any, Traced] = RecentCache("traced losses and functions", 64
 """Those that ran last, by their code, what they read outside, and the kinds of their arguments."""
 
 
-def _run(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], arguments: Any) -> Any:
-    """The result of `flat`, which computes with `function`, of a pytree of `Parts`, as one program with 64-bit types.
+def _run_cached(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], arguments: Any) -> Any:
+    """The result of `flat` for a pytree of `Parts`, as one program with 64-bit types, cached by function and
+    arguments.
 
-    Arrays are NumPy's where all that came in are.
+    `flat` computes with the caller's `function`, whose code and captured values are part of the key, as is `kind`, the
+    options of the transformation. Results are NumPy arrays if all arrays that came in are. Within a trace, and under
+    `jax.disable_jit`, `flat` is called directly.
     """
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     _expect_block(leaves)
@@ -123,9 +128,11 @@ def _run(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], ar
     key = kind, function_key(function), Kind(arguments)
 
     def traced() -> Traced:
+        """The shared program of `flat` on the leaves, and the structure of its results, known after tracing."""
         structures: list[Any] = []
 
         def program(leaves: Any) -> list[Any]:
+            """The leaves of the results; notes their structure."""
             results, structure = jax.tree_util.tree_flatten(flat(tree.unflatten(leaves)))
             structures.append(structure)
             return results
@@ -133,8 +140,8 @@ def _run(kind: Any, function: Callable[..., Any], flat: Callable[[Any], Any], ar
         return Traced(shared(program, leaves), structures[-1])
 
     with jax.enable_x64(True):
-        one = TRACED.of(key, traced)
-        results = one.structure.unflatten(one.program(leaves))
+        entry = TRACED.of(key, traced)
+        results = entry.structure.unflatten(entry.program(leaves))
     arrays = [a for a in leaves if hasattr(a, "dtype")]
     return left(results) if not from_jax(arrays) and arrays else whole(results)
 
@@ -154,17 +161,21 @@ def value_and_grad(
     >>> float(value), slope.values.tolist(), slope.lat.values.tolist(), slope.attrs
     (13.0, [4.0, 6.0], [60.0, 50.0], {'units': 'J/K'})
     """
-    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     def transformed(parts: Any) -> Any:
-        arguments, more = parts
+        """The loss, the auxiliary result and the gradients, of `Parts` of positional and keyword arguments."""
+        arguments, keywords = parts
 
         def checked(*chosen: Any) -> Any:
+            """The number of the loss and the auxiliary result, as a function of the numbers of the arguments
+            differentiated.
+            """
             inputs = list(arguments)
-            for k, some in zip(wanted, chosen, strict=True):
-                inputs[k] = with_numbers(inputs[k], some)
+            for k, gradient_numbers in zip(positions, chosen, strict=True):
+                inputs[k] = with_numbers(inputs[k], gradient_numbers)
             with explained():
-                result = loss(*_released(inputs), **_released(more))
+                result = loss(*_without_static_leaves(inputs), **_without_static_leaves(keywords))
                 value = result[0] if has_aux else result
                 number: Any = value.data if is_data_array(value) or isinstance(value, Field) else value
                 if np.ndim(number):
@@ -175,43 +186,52 @@ def value_and_grad(
                     raise refuse("A41", message, "add it up: x.sum().")
             return number, apart(result[1]) if has_aux else None
 
-        places = tuple(range(len(wanted)))
-        differentiated = [numbers(arguments[k]) for k in wanted]
-        (value, aux), slopes = jax.value_and_grad(checked, places, has_aux=True)(*differentiated)
-        return value, aux, [with_numbers(arguments[k], some) for k, some in zip(wanted, slopes, strict=True)]
+        argnums_of_checked = tuple(range(len(positions)))
+        differentiated = [numbers(arguments[k]) for k in positions]
+        (value, aux), slopes = jax.value_and_grad(checked, argnums_of_checked, has_aux=True)(*differentiated)
+        return (
+            value,
+            aux,
+            [
+                with_numbers(arguments[k], gradient_numbers)
+                for k, gradient_numbers in zip(positions, slopes, strict=True)
+            ],
+        )
 
-    def run(*arguments: Any, **more: Any) -> Any:
-        arguments = tuple(a if k in wanted else _fixed(a) for k, a in enumerate(arguments))
-        parts = entered((arguments, _fixed(more)))
-        for k in wanted:
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        """The loss and its gradients for labelled arguments."""
+        arguments = tuple(a if k in positions else _with_static_leaves(a) for k, a in enumerate(arguments))
+        parts = entered((arguments, _with_static_leaves(keywords)))
+        for k in positions:
             for name, leaf in _named_numbers(parts[0][k]):
-                _refuse_inexact(leaf, name or _name(loss, k, arguments[k]))
-        value, aux, slopes = _run((wanted, has_aux), loss, transformed, parts)
-        ours = tuple(_with_units(x, units) for x in slopes)
-        return (value, aux) if has_aux else value, ours[0] if isinstance(argnums, int) else ours
+                _refuse_inexact(leaf, name or _argument_name(loss, k, arguments[k]))
+        value, aux, slopes = _run_cached((positions, has_aux), loss, transformed, parts)
+        gradients = tuple(_with_units(x, units) for x in slopes)
+        return (value, aux) if has_aux else value, gradients[0] if isinstance(argnums, int) else gradients
 
-    return _reading(loss, run)
+    return _with_function(loss, run)
 
 
-def _reading(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run`, which reads from outside as the function does that it transforms."""
+def _with_function(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run`, marked with the function that it transforms, so that its captured values are those of that function."""
     run.function = function  # type: ignore[attr-defined]
     return run
 
 
-def _fixed(tree: Any) -> Any:
-    """Arguments whose whole numbers, texts and choices are none of JAX's."""
-    one = lambda x: Fixed(x) if isinstance(x, (bool, int, str)) else x
-    return jax.tree_util.tree_map(one, tree, is_leaf=is_named)
+def _with_static_leaves(tree: Any) -> Any:
+    """The pytree with its bools, integers and texts as `Fixed`, which JAX does not trace."""
+    static = lambda x: Fixed(x) if isinstance(x, (bool, int, str)) else x
+    return jax.tree_util.tree_map(static, tree, is_leaf=is_named)
 
 
-def _released(parts: Any) -> Any:
-    one = lambda x: x.value if isinstance(x, Fixed) else x
-    return jax.tree_util.tree_map(one, whole(parts), is_leaf=lambda x: isinstance(x, Fixed) or is_named(x))
+def _without_static_leaves(parts: Any) -> Any:
+    """The labelled arrays of `Parts`, with the values of `Fixed` leaves."""
+    value = lambda x: x.value if isinstance(x, Fixed) else x
+    return jax.tree_util.tree_map(value, whole(parts), is_leaf=lambda x: isinstance(x, Fixed) or is_named(x))
 
 
 def _named_numbers(parts: Any) -> Iterator[tuple[str, Any]]:
-    """The numbers of an argument, those of a Dataset and of a dict by the names of variables."""
+    """The arrays of an argument, each with the name of its variable or dict key, or "" without one."""
     for path, x in jax.tree_util.tree_leaves_with_path(parts, is_leaf=lambda x: is_parts(x) or isinstance(x, Field)):
         keys = [str(part.key) for part in path if isinstance(part, jax.tree_util.DictKey)]
         if is_parts(x):
@@ -232,10 +252,11 @@ def grad(
     both = value_and_grad(loss, argnums, has_aux=has_aux, units=units)
 
     def run(*arguments: Any, **more: Any) -> Any:
+        """The gradients for labelled arguments."""
         value_and_aux, slopes = both(*arguments, **more)
         return (slopes, value_and_aux[1]) if has_aux else slopes
 
-    return _reading(loss, run)
+    return _with_function(loss, run)
 
 
 def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
@@ -251,29 +272,32 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     """
 
     def flat(parts: Any) -> Any:
-        arguments, more = whole(parts)
+        """The `Parts` of the results, of `Parts` of positional and keyword arguments."""
+        arguments, keywords = whole(parts)
         with explained():
-            return apart(function(*arguments, **more))
+            return apart(function(*arguments, **keywords))
 
     compiled = jax.jit(flat)
 
-    def run(*arguments: Any, **more: Any) -> Any:
-        parts = entered((arguments, more))
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        """The results for labelled arguments."""
+        parts = entered((arguments, keywords))
         if not inside_trace(jax.tree_util.tree_leaves(parts)) or op_by_op() or inside_jit():
-            return _run("jit", function, flat, parts)
+            return _run_cached("jit", function, flat, parts)
         return whole(compiled(parts))
 
-    return _reading(function, run)
+    return _with_function(function, run)
 
 
-def _name(loss: Callable[..., Any], k: int, argument: Any) -> str:
-    """The name of an argument in messages: its own, or the loss's name for it."""
+def _argument_name(loss: Callable[..., Any], k: int, argument: Any) -> str:
+    """The name of argument number k in messages: its own, or the parameter's."""
     name = getattr(argument, "name", None)
     parameters = list(inspect.signature(loss).parameters)
     return str(name) if name else parameters[k] if k < len(parameters) else f"argument {k}"
 
 
 def _refuse_inexact(leaf: Any, name: str) -> None:
+    """Raise A41 for an array of a type without gradients; only floats have them."""
     dtype: Any = getattr(leaf, "dtype", np.result_type(leaf))
     if not jax.numpy.issubdtype(dtype, jax.numpy.inexact):
         message = f"'{name}' is {article(dtype.name)}, and only floats have gradients."
@@ -281,7 +305,10 @@ def _refuse_inexact(leaf: Any, name: str) -> None:
 
 
 def _with_units(slopes: Any, units: str) -> Any:
+    """The gradients without attributes, but with the units of the loss per those of the argument, if both are known."""
+
     def one(x: Any) -> Any:
+        """One DataArray with its units."""
         if not is_data_array(x):
             return x
         unit = str(x.attrs.get("units", ""))
@@ -291,6 +318,7 @@ def _with_units(slopes: Any, units: str) -> Any:
         return bare
 
     def each(x: Any) -> Any:
+        """A labelled array, or each variable of a Dataset, with its units."""
         return x.assign({n: one(v) for n, v in x.data_vars.items()}).drop_attrs(deep=False) if is_dataset(x) else one(x)
 
     return jax.tree_util.tree_map(each, slopes, is_leaf=is_labelled)

@@ -24,7 +24,7 @@ from typing import Any
 from lowering.context import Context
 from lowering.raising.contractions import contraction, convolution, guarded
 from lowering.raising.provenance import Raised, Rule, remember
-from lowering.raising.reductions import along_axis, argument_reduction, first, mapped, prefix, strip
+from lowering.raising.reductions import along_axis, argument_reduction, mapped, prefix, strip, top_k
 from lowering.raising.windows import combined, constants, dilated, in_place, windows
 from lowering.values import Value
 from tensorir.ir.nodes import Call
@@ -86,7 +86,7 @@ RULES = (
     ),
     Rule(
         "top k", "top_k", "The first of a row by one float32 key: a selection; rows with a NaN are sorted.",
-        first,
+        top_k,
     ),
 )  # fmt: skip
 
@@ -98,7 +98,12 @@ _BY_OP = {op: tuple(r for r in RULES if r.op == op) for op in {r.op for r in RUL
 def raised(
     context: Context, node: Call, args: Sequence[Any], plain: Callable[[Context, Call, Sequence[Any]], Value]
 ) -> Value:
-    """The result of the first rule that fits a call; `plain(context, node, args)` where none does."""
+    """The value of a call by the first rule of `RULES` that fits it; by `plain(context, node, args)` where none
+    does.
+
+    Rules must be enabled in `context.raising`; those that reorder are skipped with `context.exact`. The rule is
+    recorded in `context.fired`, the provenance of the result in `context.provenance`.
+    """
     value = None
     for rule in _BY_OP.get(node.op, ()):
         if rule.name in context.raising and not (context.exact and rule.reorders):
@@ -117,7 +122,9 @@ LONGEST = 120
 
 
 def rows(fired: Sequence[tuple[str, Call]]) -> tuple[Raised, ...]:
-    """The rules that were used, each with its expression, in the order of the program."""
+    """The rules that were used, each with its expression in the notation, shortened to `LONGEST`, without
+    repetitions.
+    """
     texts = ((rule, " ".join(str(node).split()).replace("( ", "(").replace(" )", ")")) for rule, node in fired)
     shortened = (Raised(rule, t if len(t) <= LONGEST else f"{t[: LONGEST - 1]}…") for rule, t in texts)
     return tuple(dict.fromkeys(shortened))

@@ -47,47 +47,61 @@ PRECISION = lax.Precision.HIGHEST
 
 
 def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
-    return product_of_two(context, node, args, partial(dot, known=context.provenance, careful=_careful(context, node)))
+    """Rule: a `contract` call of two factors as one `lax.dot_general`; None where `product_of_two` or `dot`
+    declines.
+    """
+    return product_of_two(
+        context, node, args, partial(dot, provenance=context.provenance, careful=_careful(context, node))
+    )
 
 
 def _careful(context: Context, node: Call) -> bool:
-    """Some of the result may not be needed: in derivatives 0 times what is not finite there is 0."""
+    """True if a node's result may go unused, so that its derivatives take 0 × inf and 0 × NaN for 0 (`bilinear`)."""
     return id(node) not in context.known.finite
 
 
 def product_of_two(
     context: Context, node: Call, args: Sequence[Any], make: Callable[[Leaf, Leaf, Sum], Dense | None]
 ) -> Value | None:
-    """The value of a sum as `make(a, b, total)` of the two factors that have the dims summed over, times the rest."""
+    """Value of a `contract` call: two factors, summed over their common dims, times the factors without these dims.
+
+    `make(a, b, total)` builds the sum of the two factors that have dims of `total.over`; the others are multiplied on
+    afterwards. None if a factor is masked, if not exactly two factors have such dims, if a remaining factor is a
+    `Slots`, or if `make` returns None.
+    """
     total = contracted(context, node, args)
     if any(presence(f) is not None for f in total.factors):
         return None
-    apart = [f for f in total.factors if any(d in f.dims for d in total.over)]
-    rest = [f for f in total.factors if not any(d in f.dims for d in total.over)]
-    if len(apart) != 2 or any(isinstance(f, Slots) for f in rest):
+    summed_factors = [f for f in total.factors if any(d in f.dims for d in total.over)]
+    other_factors = [f for f in total.factors if not any(d in f.dims for d in total.over)]
+    if len(summed_factors) != 2 or any(isinstance(f, Slots) for f in other_factors):
         return None
-    if any(all(d not in f.dims for f in apart) for d in total.over):
+    if any(all(d not in f.dims for f in summed_factors) for d in total.over):
         return None
-    result = make(apart[0], apart[1], total)
-    if result is None:
+    product = make(summed_factors[0], summed_factors[1], total)
+    if product is None:
         return None
     multiply = SCALAR["multiplies"] if _careful(context, node) else lax.mul
-    for f in rest:
+    for f in other_factors:
         assert isinstance(f, Dense)
-        names = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*result.dims.names, *f.dims.names))))
-        result = Dense(multiply(aligned(result, names), aligned(f, names)), names)
-    return (cut(result, node.tensor.dims),)
+        union_dims = Dims(tuple((n, total.dims[n]) for n in dict.fromkeys((*product.dims.names, *f.dims.names))))
+        product = Dense(multiply(aligned(product, union_dims), aligned(f, union_dims)), union_dims)
+    return (cut(product, node.tensor.dims),)
 
 
 def contracted(context: Context, node: Call, args: Sequence[Any]) -> Sum:
-    """The sum of products that a `contract` is, with the factors of its operands where they are products."""
+    """The call's operands, factored and converted to its element type, as a `Sum` of products over its static dims.
+
+    An operand that is itself a product counts as its factors (`ArrayProvenance.factors`); conversions are recorded in
+    `context.provenance`.
+    """
     element = node.static.element
     factors: list[Leaf] = []
     for (leaf,), arg in zip(args, node.args, strict=True):
         if arg.tensor.element != element:
-            wide = elementwise(convert(element), [leaf], arg.tensor.dims)
-            context.provenance.convert(wide, leaf)
-            leaf = wide
+            converted = elementwise(convert(element), [leaf], arg.tensor.dims)
+            context.provenance.convert(converted, leaf)
+            leaf = converted
         factors.append(leaf)
     dims = bcast([a.tensor for a in node.args])
     return Sum(tuple(f for leaf in factors for f in context.provenance.factors(leaf)), dims, node.static.dims)
@@ -97,35 +111,46 @@ NARROW = {("int8", "int32"), ("bfloat16", "float32")}
 """Types whose products XLA adds up in a wider type 1.8 to 11 times as fast as those of converted factors."""
 
 
-def dot(x: Leaf, y: Leaf, total: Sum, known: ArrayProvenance, careful: bool) -> Dense | None:
-    """Two factors contracted over the dims that are summed over, None where that is not better than the plain form."""
+def dot(x: Leaf, y: Leaf, total: Sum, provenance: ArrayProvenance, careful: bool) -> Dense | None:
+    """The contraction of two factors over `total.over` by `lax.dot_general`; None where the plain sum of products is
+    better.
+
+    `careful`: take derivatives by `bilinear`, in which 0 times a value that is not finite is 0. `provenance` gives the
+    narrower arrays that factors were converted from: types of `NARROW` are multiplied as such and added up in the wide
+    type. None, too, if a dim summed over is not in both factors, if types differ, or for slots that are not summed
+    over.
+    """
     over = [d for d in total.over if d in x.dims and d in y.dims]
     if set(over) != set(total.over):
         return None
     batch = [d for d in x.dims if d in y.dims and d not in over]
     free = [[d for d in z.dims if d not in over and d not in batch] for z in (x, y)]
-    many = all(prod(len(total.dims[d]) for d in f) > 1 for f in free)
-    if not many and prod(len(total.dims[d]) for d in over) < SHORTEST:
+    both_have_free_dims = all(prod(len(total.dims[d]) for d in f) > 1 for f in free)
+    if not both_have_free_dims and prod(len(total.dims[d]) for d in over) < SHORTEST:
         return None
     if isinstance(x, Slots):
         # a window is stacked along its first axes, and taken as the right factor
         x, y = y, x
-    if isinstance(x, Slots) or (isinstance(y, Slots) and (batch or not many or not _slots_of(y) <= set(over))):
+    if isinstance(x, Slots) or (
+        isinstance(y, Slots) and (batch or not both_have_free_dims or not _slots_of(y) <= set(over))
+    ):
         return None
-    kind = _data_type(x)
-    if kind != _data_type(y) or kind.kind not in "fiuV":
+    dtype = _data_type(x)
+    if dtype != _data_type(y) or dtype.kind not in "fiuV":
         return None
-    narrow_x, narrow_y = known.before(x), known.before(y)
+    narrow_x, narrow_y = provenance.before(x), provenance.before(y)
     if narrow_x is not None and narrow_y is not None:
-        before = _data_type(narrow_x)
-        if before == _data_type(narrow_y) and (before.name, kind.name) in NARROW:
+        narrow_dtype = _data_type(narrow_x)
+        if narrow_dtype == _data_type(narrow_y) and (narrow_dtype.name, dtype.name) in NARROW:
             x, y = narrow_x, narrow_y
     a, b = _stacked(x, total, over, batch), _stacked(y, total, over, batch)
-    of_over, of_batch = (tuple(tuple(z.dims.names.index(d) for d in names) for z in (a, b)) for names in (over, batch))
-    product = _dot_general((of_over, of_batch), kind)
-    data = (bilinear(product) if careful and kind.kind in "fV" else product)(a.data, b.data)
-    left = [d for z in (a, b) for d in z.dims if d not in over and d not in batch]
-    return Dense(data, Dims(tuple((d, total.dims[d]) for d in (*batch, *left))))
+    contracting_axes, batch_axes = (
+        tuple(tuple(z.dims.names.index(d) for d in names) for z in (a, b)) for names in (over, batch)
+    )
+    product = _dot_general((contracting_axes, batch_axes), dtype)
+    data = (bilinear(product) if careful and dtype.kind in "fV" else product)(a.data, b.data)
+    free_dims = [d for z in (a, b) for d in z.dims if d not in over and d not in batch]
+    return Dense(data, Dims(tuple((d, total.dims[d]) for d in (*batch, *free_dims))))
 
 
 @cache
@@ -134,7 +159,7 @@ def _dot_general(numbers: Any, kind: Any) -> Callable[..., jax.Array]:
 
 
 def _slots_of(x: Leaf) -> set[str]:
-    """The dims whose points are kept apart."""
+    """Names of the dims that are represented as `Slots`, through all nesting levels."""
     return {x.dim} | _slots_of(x.leaves[0]) if isinstance(x, Slots) else set()
 
 
@@ -143,24 +168,27 @@ def _data_type(x: Leaf) -> Any:
 
 
 def _stacked(x: Leaf, total: Sum, over: Sequence[str], batch: Sequence[str]) -> Dense:
-    """A factor on the points that the sum has; slots along axes in front of the others."""
+    """A factor as one dense array cut to the intervals of the sum; slots are concatenated along new leading axes.
+
+    Other axes: those of `over` and `batch` first, then the remaining ones, as a matrix product reads them.
+    """
     if isinstance(x, Dense):
         return needed(x, total, x.dims.names)
-    inside = cut(x, Dims(((x.dim, total.dims[x.dim]),)))
-    assert isinstance(inside, Slots)
-    parts = [_stacked(leaf, total, over, batch) for leaf in inside.leaves]
-    first = parts[0].dims.names
-    rest = [n for n in first if n not in over and n not in batch]
-    order = Dims(tuple((n, total.dims[n]) for n in (*(n for n in first if n not in rest), *rest)))
-    data = lax.concatenate([lax.expand_dims(aligned(p, order), (0,)) for p in parts], 0)
+    slots = cut(x, Dims(((x.dim, total.dims[x.dim]),)))
+    assert isinstance(slots, Slots)
+    points = [_stacked(leaf, total, over, batch) for leaf in slots.leaves]
+    names = points[0].dims.names
+    free = [n for n in names if n not in over and n not in batch]
+    order = Dims(tuple((n, total.dims[n]) for n in (*(n for n in names if n not in free), *free)))
+    data = lax.concatenate([lax.expand_dims(aligned(point, order), (0,)) for point in points], 0)
     return Dense(data, Dims(((x.dim, total.dims[x.dim]), *order.items)))
 
 
 def needed(x: Dense, total: Sum, names: Sequence[str]) -> Dense:
-    """A factor on the points of some dims that the sum has."""
-    part = cut(x, Dims(tuple((n, total.dims[n]) for n in names)))
-    assert isinstance(part, Dense)
-    return part
+    """The factor cut, in the dims `names`, to the intervals that the sum has."""
+    restricted = cut(x, Dims(tuple((n, total.dims[n]) for n in names)))
+    assert isinstance(restricted, Dense)
+    return restricted
 
 
 # Sums of products of which a guard leaves some out, as contractions of factors that are zero there.
@@ -171,6 +199,11 @@ def needed(x: Dense, total: Sum, names: Sequence[str]) -> Dense:
 
 
 def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """Rule: `reduce(+, init, k)(if guard then a × b else 0)` as one `dot_general`; None for any other fold.
+
+    A guard without dims summed over is applied to the result, else to the one factor that has all its dims. Checks
+    recorded for the guarded product are dropped with it (`Context.absorbed`).
+    """
     total = guarded_sum(context, node, args)
     if total is None or total.guard is None or len(total.factors) != 2:
         return None
@@ -180,24 +213,26 @@ def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         case _:
             return None
     if not set(total.guard.dims) & set(total.over):
-        result = _outside(context, a, b, total, total.guard)
+        contraction = _guarded_after_sum(context, a, b, total, total.guard)
     else:
         if not set(total.guard.dims) <= set(a.dims):
             a, b = b, a
         if not set(total.guard.dims) <= set(a.dims):
             return None
         a, b = needed(a, total, a.dims.names), needed(b, total, b.dims.names)
-        result = _inside(context, a, b, total, total.guard, _careful(context, node))
-    if result is None:
+        contraction = _guarded_in_factor(context, a, b, total, total.guard, _careful(context, node))
+    if contraction is None:
         return None
     context.absorbed(total.inside)
     if literal_of(node.args[1]) != 0:
-        return (elementwise(lax.add, [args[1][0], result], node.tensor.dims),)
-    return (cut(result, node.tensor.dims),)
+        return (elementwise(lax.add, [args[1][0], contraction], node.tensor.dims),)
+    return (cut(contraction, node.tensor.dims),)
 
 
 def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
-    """The sum of guarded products that a fold is, where it is one."""
+    """The `Sum` of guarded products behind a fold by + of one array; None for any other fold, or if no guard is
+    known.
+    """
     f, init, *values = args
     if len(init) != 1 or presence(init[0]) is not None or len(values) != 1 or len(values[0]) != 1:
         return None
@@ -207,8 +242,8 @@ def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None
     return total if total is not None and total.guard is not None else None
 
 
-def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:
-    """The sum where a guard without the dims summed over holds."""
+def _guarded_after_sum(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> Dense | None:
+    """The unguarded contraction a · b, set to 0 where `guard`, which has no dim summed over, is false."""
     contraction = dot(a, b, total, context.provenance, careful=True)
     if contraction is None:
         return None
@@ -217,8 +252,12 @@ def _outside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense) -> 
     return Dense(lax.select(aligned(guard, dims), data, lax.full_like(data, 0)), dims)
 
 
-def _inside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense, careful: bool) -> Dense | None:
-    """The sum of the products of a factor that is zero where the guard is false."""
+def _guarded_in_factor(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense, careful: bool) -> Dense | None:
+    """The contraction of b with the factor `a`, which has all dims of the guard, set to 0 where the guard is false.
+
+    For floats that computes 0 × b where the guard is false, which is NaN if b is infinite or NaN: a `lax.cond` at run
+    time then takes `plain`, the select over all products.
+    """
     zeroed = _zeroed(a, guard)
     if set(guard.dims) <= set(b.dims):
         return dot(zeroed, _zeroed(b, guard), total, context.provenance, careful)
@@ -228,10 +267,13 @@ def _inside(context: Context, a: Dense, b: Dense, total: Sum, guard: Dense, care
     dims, b_dims = contraction.dims, b.dims
 
     def plain(_: jax.Array, a: jax.Array, b: jax.Array, guard_: jax.Array) -> jax.Array:
-        whole = Dims(tuple((n, total.dims[n]) for n in (*dims.names, *total.over)))
-        product = SCALAR["multiplies"](aligned(Dense(a, zeroed.dims), whole), aligned(Dense(b, b_dims), whole))
-        kept = lax.select(aligned(Dense(guard_, guard.dims), whole), product, lax.full_like(product, 0))
-        return lax.reduce(kept, kept.dtype.type(0), lax.add, tuple(range(len(dims), len(whole))))
+        """The sum over all products, selected by the guard."""
+        all_dims = Dims(tuple((n, total.dims[n]) for n in (*dims.names, *total.over)))
+        product = SCALAR["multiplies"](aligned(Dense(a, zeroed.dims), all_dims), aligned(Dense(b, b_dims), all_dims))
+        guarded_product = lax.select(aligned(Dense(guard_, guard.dims), all_dims), product, lax.full_like(product, 0))
+        return lax.reduce(
+            guarded_product, guarded_product.dtype.type(0), lax.add, tuple(range(len(dims), len(all_dims)))
+        )
 
     finite = lax.reduce(lax.is_finite(b.data), True, lax.bitwise_and, tuple(range(b.data.ndim)))
     return Dense(lax.cond(finite, lambda x, *_: x, plain, contraction.data, a.data, b.data, guard.data), dims)
@@ -251,11 +293,16 @@ def _zeroed(x: Dense, guard: Dense) -> Dense:
 
 
 def convolution(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+    """Rule: a `contract` of a window and weights as `lax.conv_general_dilated`; None for any other contraction."""
+
     def convolved(x: Leaf, w: Leaf, total: Sum) -> Dense | None:
-        known = context.provenance.window(x)
-        if known is None or not isinstance(w, Dense):
+        """The convolution with x as the window and w as the weights; None if x is not known as a window
+        (`ArrayProvenance.window`).
+        """
+        source_and_windows = context.provenance.window(x)
+        if source_and_windows is None or not isinstance(w, Dense):
             return None
-        return _in_groups(*known, w, total, context.provenance, _careful(context, node))
+        return _in_groups(*source_and_windows, w, total, context.provenance, _careful(context, node))
 
     return product_of_two(context, node, args, lambda a, b, total: convolved(a, b, total) or convolved(b, a, total))
 
@@ -267,35 +314,48 @@ MOST_GROUPS = 32
 
 
 def _in_groups(
-    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance, careful: bool
+    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, provenance: ArrayProvenance, careful: bool
 ) -> Dense | None:
-    """Convolutions side by side, for the dims that the window, the weights and the sum have."""
-    moving = {v.source for v in windows}
-    groups = [d for d in source.dims if d not in moving and d in w.dims and d not in total.over]
+    """A grouped convolution as ungrouped ones side by side, joined along the group dim.
+
+    A group dim is in source, weights and result, and no window moves along it; recurses until none is left, then calls
+    `_convolution`. None if a group dim has more than `MOST_GROUPS` points or one of the convolutions does not fit.
+    `w`: the weights. `careful`: see `dot`. Zeros known around `source` (`ArrayProvenance.unpadded`) are recorded for
+    each group, too.
+    """
+    window_dims = {v.source for v in windows}
+    groups = [d for d in source.dims if d not in window_dims and d in w.dims and d not in total.over]
     if not groups:
-        return _convolution(source, windows, w, total, known, careful)
+        return _convolution(source, windows, w, total, provenance, careful)
     name = groups[0]
     if len(total.dims[name]) > MOST_GROUPS:
         return None
-    part, steps = known.unpadded(source) or (None, {})
-    parts: list[Dense] = []
+    unpadded, steps = provenance.unpadded(source) or (None, {})
+    convolutions: list[Dense] = []
     for point in total.dims[name]:
-        one, weights = dense(select_slot(source, name, point)), dense(select_slot(w, name, point))
-        if part is not None and not steps and point in part.dims[name]:
-            inner = dense(select_slot(part, name, point))
-            known.pad(one, inner, inner.dims)
-        convolution = _in_groups(one, windows, weights, total, known, careful)
+        group, weights = dense(select_slot(source, name, point)), dense(select_slot(w, name, point))
+        if unpadded is not None and not steps and point in unpadded.dims[name]:
+            unpadded_group = dense(select_slot(unpadded, name, point))
+            provenance.pad(group, unpadded_group, unpadded_group.dims)
+        convolution = _in_groups(group, windows, weights, total, provenance, careful)
         if convolution is None:
             return None
-        parts.append(convolution)
-    data = lax.concatenate([lax.expand_dims(p.data, (0,)) for p in parts], 0)
-    return Dense(data, Dims(((name, total.dims[name]), *parts[0].dims.items)))
+        convolutions.append(convolution)
+    data = lax.concatenate([lax.expand_dims(c.data, (0,)) for c in convolutions], 0)
+    return Dense(data, Dims(((name, total.dims[name]), *convolutions[0].dims.items)))
 
 
 def _convolution(
-    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, known: ArrayProvenance, careful: bool
+    source: Dense, windows: tuple[Window, ...], w: Dense, total: Sum, provenance: ArrayProvenance, careful: bool
 ) -> Dense | None:
-    """A window times weights, summed over the window and over what both have besides."""
+    """`lax.conv_general_dilated` of `source` by the weights `w`, summed over the window dims and the common
+    channels.
+
+    Dims of the operands: batch (source only), channels (summed, in both), filters (weights only), and per window its
+    source dim, read at `stride × outer + dilation × inner + constant`. Zeros known around the source become padding,
+    zeros between its elements `lhs_dilation`. None if a dim has no such role, data types differ, or channels or filters
+    are too few to pay.
+    """
     if source.present is not None or source.data.dtype != w.data.dtype or w.data.dtype.kind not in "fV":
         return None
     inner, outer = [v.inner for v in windows], [v.outer for v in windows]
@@ -303,44 +363,45 @@ def _convolution(
         return None
     if not set(inner) <= set(w.dims) or any(d in w.dims for d in outer) or any(d in total.over for d in outer):
         return None
-    moving = {v.source for v in windows}
-    plain = [d for d in source.dims if d not in moving]
+    window_dims = {v.source for v in windows}
+    other_dims = [d for d in source.dims if d not in window_dims]
     channels = [d for d in total.over if d not in inner]
-    if any(d not in plain or d not in w.dims for d in channels):
+    if any(d not in other_dims or d not in w.dims for d in channels):
         return None
     if prod(len(total.dims[d]) for d in channels) < FEWEST_CHANNELS:
         return None
-    batch = [d for d in plain if d not in w.dims]
+    batch = [d for d in other_dims if d not in w.dims]
     filters = [d for d in w.dims if d not in inner and d not in channels]
     if not filters or prod(len(total.dims[d]) for d in filters) < 2:
         return None
-    part, steps = _part(source, total, plain, known) or (needed(source, total, plain), {})
+    unpadded, steps = _unpadded_part(source, total, other_dims, provenance) or (needed(source, total, other_dims), {})
     padding: list[tuple[int, int]] = []
     for v in windows:
-        points, taps, inside = total.dims[v.outer], total.dims[v.inner], part.dims[v.source]
+        points, taps, available = total.dims[v.outer], total.dims[v.inner], unpadded.dims[v.source]
         first = v.stride * points.start + v.dilation * taps.start + v.constant
         last = v.stride * (points.stop - 1) + v.dilation * (taps.stop - 1) + v.constant
         if v.source in steps:
-            end = inside.start + steps[v.source] * (len(inside) - 1)
-            padding.append((inside.start - first, last - end))
+            end = available.start + steps[v.source] * (len(available) - 1)
+            padding.append((available.start - first, last - end))
             continue
-        padding.append((max(0, inside.start - first), max(0, last + 1 - inside.stop)))
-        read = Interval(first, last + 1) & inside
+        padding.append((max(0, available.start - first), max(0, last + 1 - available.stop)))
+        read = Interval(first, last + 1) & available
         if not read:
             return None
-        part = dense(cut(part, Dims(((v.source, read),))))
-    source = part
+        unpadded = dense(cut(unpadded, Dims(((v.source, read),))))
+    source = unpadded
     sizes = [len(source.dims[v.source]) for v in windows]
 
     def flat(names: Sequence[str]) -> int:
+        """The number of points of some dims of the sum."""
         return prod(len(total.dims[d]) for d in names)
 
     lhs_dims = Dims(tuple((n, source.dims[n]) for n in (*batch, *channels, *(v.source for v in windows))))
     lhs = lax.reshape(aligned(source, lhs_dims), (flat(batch), flat(channels), *sizes))
     rhs_dims = Dims(tuple((n, total.dims[n]) for n in (*filters, *channels, *inner)))
     rhs = lax.reshape(aligned(w, rhs_dims), (flat(filters), flat(channels), *(len(total.dims[d]) for d in inner)))
-    of_windows = ((v.stride, steps.get(v.source, 1), v.dilation) for v in windows)
-    product = _conv_general_dilated(tuple(padding), *zip(*of_windows, strict=True))
+    window_parameters = ((v.stride, steps.get(v.source, 1), v.dilation) for v in windows)
+    product = _conv_general_dilated(tuple(padding), *zip(*window_parameters, strict=True))
     data = (bilinear(product) if careful else product)(lhs, rhs)
     dims = Dims(tuple((d, total.dims[d]) for d in (*batch, *filters, *outer)))
     return Dense(lax.reshape(data, dims.shape), dims)
@@ -348,17 +409,22 @@ def _convolution(
 
 @cache
 def _conv_general_dilated(padding: Any, strides: Any, lhs_dilation: Any, rhs_dilation: Any) -> Callable[..., jax.Array]:
+    """`lax.conv_general_dilated` with these parameters; cached, so that equal ones are one function (`bilinear`)."""
     return partial(
         lax.conv_general_dilated, window_strides=strides, padding=padding, lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation, precision=PRECISION,
     )  # fmt: skip
 
 
-def _part(
-    source: Dense, total: Sum, plain: Sequence[str], known: ArrayProvenance
+def _unpadded_part(
+    source: Dense, total: Sum, other_dims: Sequence[str], provenance: ArrayProvenance
 ) -> tuple[Dense, dict[str, int]] | None:
-    """The part between zeros along the dims that windows read, where the source is whole along the others."""
-    part, steps = known.unpadded(source) or (None, {})
-    if part is None or any(n in steps or not part.dims[n].covers(total.dims[n]) for n in plain):
+    """The source without the zeros around and between its elements, cut to the sum along dims that no window reads.
+
+    With it, per dim, the distance of its elements where that is not 1. None if no zeros are known, or if they reach
+    along one of the dims `plain`.
+    """
+    unpadded, steps = provenance.unpadded(source) or (None, {})
+    if unpadded is None or any(n in steps or not unpadded.dims[n].covers(total.dims[n]) for n in other_dims):
         return None
-    return needed(part, total, plain), steps
+    return needed(unpadded, total, other_dims), steps

@@ -41,34 +41,39 @@ class Raised(NamedTuple):
 
 
 def remember(context: Context, node: Call, args: Sequence[Any], value: Value) -> None:
-    """Remember what a call gave by the arrays that it gave."""
-    known = context.provenance
+    """Record in `context.provenance`, by the array of `value`, the call that computed it, for rules that see its
+    uses.
+
+    Products, casts, guarded sums, folds by one operation, gathers, replaced NaNs, guarded products (`if … else 0`), and
+    updates of a constant 0 (padding); nothing for other calls.
+    """
+    provenance = context.provenance
     match node.op:
         case "multiplies":
-            known.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
+            provenance.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
         case "cast":
-            known.convert(value[0], args[0][0])
+            provenance.convert(value[0], args[0][0])
         case "reduce" if literal_of(node.args[1]) == 0:
             total = guarded_sum(context, node, args)
             if total is not None:
-                known.remember(value[0], total, id(node))
+                provenance.remember(value[0], total, id(node))
         case "reduce" if isinstance(f := node.args[0], Operator) and len(value) == len(args[-1]) == 1:
-            known.folded(value[0], f.op, node.static.dim, args[-1][0])
+            provenance.folded(value[0], f.op, node.static.dim, args[-1][0])
         case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
-            known.read(value[0], args[0][0])
+            provenance.read(value[0], args[0][0])
         case "if" if len(value) == 1 and not masks_of(value) and (number := _instead_of_nan(node)) is not None:
             source = args[2][0]
             if isinstance(source, Dense) and source.dims.items == value[0].dims.items:
-                known.number(value[0], source, number)
+                provenance.number(value[0], source, number)
         case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):
             (guard,) = args[0]
             if isinstance(guard, Dense) and isinstance(value[0], Dense):
-                known.guarded(value[0], args[1][0], guard, node.tensor.dims)
+                provenance.guarded(value[0], args[1][0], guard, node.tensor.dims)
         case "update" if literal_of(node.args[0]) == 0 and len(value) == 1:
-            whole, part, inside = value[0], args[1][0], node.args[1].tensor.dims
-            match whole, part:
-                case Dense(present=None), Dense(present=None) if whole is not part and inside.size:
-                    known.pad(whole, part, inside)
+            padded, unpadded, interval = value[0], args[1][0], node.args[1].tensor.dims
+            match padded, unpadded:
+                case Dense(present=None), Dense(present=None) if padded is not unpadded and interval.size:
+                    provenance.pad(padded, unpadded, interval)
                 case _:
                     pass
         case _:
@@ -76,7 +81,9 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
 
 
 def _instead_of_nan(e: Expr) -> Any:
-    """The number that stands in the place of each NaN of the other branch; None where none does."""
+    """The literal number of `if isnan(x) then number else x`; None for any other expression, and if the literal is
+    NaN.
+    """
     match e:
         case Call("if", (Call("isnan", (x,)), instead, y)) if x == y:
             number = literal_of(instead)

@@ -44,7 +44,10 @@ from tensorir.ir.types import DTYPES, Scalar
 Binary = Callable[[jax.Array, jax.Array], jax.Array]
 
 
-def _multiplied(x: jax.Array, y: jax.Array) -> jax.Array:
+def _multiplied_exactly(x: jax.Array, y: jax.Array) -> jax.Array:
+    """x × y rounded by itself: a select by the product's own bits, which are never a signalling NaN, stops any
+    contraction.
+    """
     product = lax.mul(x, y)
     if x.dtype.itemsize == 1:
         return product
@@ -55,38 +58,41 @@ def _multiplied(x: jax.Array, y: jax.Array) -> jax.Array:
     return lax.select(lax.ne(bits, lax.full_like(bits, signals)), product, lax.full_like(product, 0))
 
 
-def _divided(x: jax.Array, y: jax.Array) -> jax.Array:
+def _divided_exactly(x: jax.Array, y: jax.Array) -> jax.Array:
     return lax.optimization_barrier(lax.div(x, lax.optimization_barrier(y)))
 
 
-def _apart(operation: Binary) -> Binary:
+def _isolated(operation: Binary) -> Binary:
+    """The operation between barriers, which keep XLA from simplifying it together with its operands or uses."""
     # XLA takes x + 0 for x, which it is not where x is -0
     return lambda x, y: lax.optimization_barrier(operation(*lax.optimization_barrier((x, y))))
 
 
-_sum = _apart(lax.add)
+_sum = _isolated(lax.add)
 
 
-def _added(x: jax.Array, y: jax.Array) -> jax.Array:
+def _added_exactly(x: jax.Array, y: jax.Array) -> jax.Array:
     """The sum; of one element XLA's CPU emitter takes x + 0 for x, too, unless the second operand is no constant."""
     return _sum(x, lax.select(lax.ne(x, x), x, y) if x.size == 1 else y)
 
 
-_plus = smooth(_added, lambda t, x, y: t, lambda t, x, y: t)
-_times_rounded = smooth(_multiplied, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
+_plus = smooth(_added_exactly, lambda t, x, y: t, lambda t, x, y: t)
+_times_rounded = smooth(_multiplied_exactly, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
 _over_rounded = smooth(
-    _divided, lambda t, x, y: over(t, y), lambda t, x, y: lax.neg(times(t, _over_rounded(_over_rounded(x, y), y)))
+    _divided_exactly,
+    lambda t, x, y: over(t, y),
+    lambda t, x, y: lax.neg(times(t, _over_rounded(_over_rounded(x, y), y))),
 )
 
 AS_WRITTEN: dict[str, Binary] = {
     "plus": lambda x, y: _plus(x, y) if x.size == 1 else _sum(x, y),
-    "minus": _apart(lax.sub),
+    "minus": _isolated(lax.sub),
     "multiplies": _times_rounded,
     "divides": _over_rounded,
 }
 """The operations of floats that round, by builtin."""
 
-FINITE_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied, "divides": _divided}
+FINITE_AS_WRITTEN: dict[str, Binary] = {**AS_WRITTEN, "multiplies": _multiplied_exactly, "divides": _divided_exactly}
 """The same where derivatives are finite in any case."""
 
 Array = jax.Array
@@ -98,28 +104,32 @@ def floored(x: Array, y: Array) -> Array:
     quotient = lax.div(x, y)
     signs = [lax.select(lax.lt(v, _full(v, 0)), _full(v, -1), _full(v, 1)) for v in (x, y)]
     negative = lax.lt(lax.mul(*signs), _full(x, 0))
-    magnitude = _rounded(x, y, negative)
+    magnitude = _rounded_quotient(x, y, negative)
     signed = lax.select(negative, lax.neg(magnitude), magnitude)
     # of a finite number by an infinite one: above -1 where the signs differ
-    small = lax.select(lax.bitwise_and(negative, lax.ne(x, _full(x, 0))), _full(x, -1), lax.floor(quotient))
-    beside = lax.select(lax.is_finite(x), lax.select(lax.ne(y, _full(y, 0)), small, quotient), lax.floor(quotient))
-    both = lax.bitwise_and(lax.is_finite(x), lax.is_finite(y))
-    usual = lax.bitwise_and(both, lax.bitwise_and(lax.ne(x, _full(x, 0)), lax.ne(y, _full(y, 0))))
-    return lax.select(usual, signed, lax.select(lax.ne(y, y), quotient, beside))
+    floor_by_infinity = lax.select(lax.bitwise_and(negative, lax.ne(x, _full(x, 0))), _full(x, -1), lax.floor(quotient))
+    special_case = lax.select(
+        lax.is_finite(x), lax.select(lax.ne(y, _full(y, 0)), floor_by_infinity, quotient), lax.floor(quotient)
+    )
+    both_finite = lax.bitwise_and(lax.is_finite(x), lax.is_finite(y))
+    is_regular = lax.bitwise_and(both_finite, lax.bitwise_and(lax.ne(x, _full(x, 0)), lax.ne(y, _full(y, 0))))
+    return lax.select(is_regular, signed, lax.select(lax.ne(y, y), quotient, special_case))
 
 
-def _rounded(x: Array, y: Array, up: Array) -> Array:
-    """|x / y| to a whole number, downwards or `up`, rounded to nearest even; x and y finite and not 0."""
+def _rounded_quotient(x: Array, y: Array, up: Array) -> Array:
+    """|x / y| rounded to an integer, towards zero or away from it (`up`), and to a float by nearest even; x and y
+    finite, not 0.
+    """
     info = np.finfo(x.dtype)
     digits, width = info.nmant + 1, 8 * x.dtype.itemsize
-    (mx, ex), (my, ey) = _parts(x), _parts(y)
+    (mx, ex), (my, ey) = _significand_and_exponent(x), _significand_and_exponent(y)
     below = lax.lt(mx, my)
     one, zero = _full(mx, 1), _full(mx, 0)
 
     # mx × 2^(digits or digits + 1) = Q × my + R, and Q has one bit more than a significand
-    near = lax.div(lax.convert_element_type(mx, x.dtype), lax.convert_element_type(my, x.dtype))
+    float_quotient = lax.div(lax.convert_element_type(mx, x.dtype), lax.convert_element_type(my, x.dtype))
     scale = lax.select(below, _full(x, 2.0 ** (digits + 1)), _full(x, 2.0**digits))
-    q = lax.convert_element_type(lax.mul(near, scale), mx.dtype)
+    q = lax.convert_element_type(lax.mul(float_quotient, scale), mx.dtype)
     shift = lax.select(below, _full(mx, digits + 1), _full(mx, digits))
     r = lax.sub(lax.shift_left(mx, shift), lax.mul(q, my))
     for _ in range(2):  # the float quotient is at most two off
@@ -131,38 +141,42 @@ def _rounded(x: Array, y: Array, up: Array) -> Array:
 
     # |x / y| = (Q + R / my) × 2^c
     c = lax.sub(lax.sub(ex, ey), lax.convert_element_type(shift, ex.dtype))
-    some = lax.gt(r, zero)
+    has_remainder = lax.gt(r, zero)
 
     # c < 0: the whole part has at most as many bits as a significand
-    cut = lax.convert_element_type(lax.clamp(_full(c, 0), lax.neg(c), _full(c, width - 1)), mx.dtype)
-    whole = lax.shift_right_logical(q, cut)
-    rest = lax.bitwise_or(lax.ne(lax.shift_left(whole, cut), q), some)
-    whole = lax.select(lax.bitwise_and(up, rest), lax.add(whole, one), whole)
-    small = lax.convert_element_type(whole, x.dtype)
+    right_shift = lax.convert_element_type(lax.clamp(_full(c, 0), lax.neg(c), _full(c, width - 1)), mx.dtype)
+    integer = lax.shift_right_logical(q, right_shift)
+    has_fraction = lax.bitwise_or(lax.ne(lax.shift_left(integer, right_shift), q), has_remainder)
+    integer = lax.select(lax.bitwise_and(up, has_fraction), lax.add(integer, one), integer)
+    small = lax.convert_element_type(integer, x.dtype)
 
     # c ≥ 0: the last bit of Q, and what the whole number has below it, say how it rounds
-    by = lax.convert_element_type(lax.clamp(_full(c, 0), c, _full(c, width - 1)), mx.dtype)
-    limit = lax.shift_right_logical(lax.sub(my, one), by)  # a × 2^c < my where a ≤ limit
-    odd = lax.ne(lax.bitwise_and(q, one), zero)
-    no_more = lax.select(up, lax.bitwise_not(some), lax.le(r, limit))
-    nearly = lax.bitwise_and(up, lax.bitwise_and(some, lax.le(lax.sub(my, r), limit)))
-    tie = lax.bitwise_or(lax.bitwise_and(odd, no_more), lax.bitwise_and(lax.bitwise_not(odd), nearly))
-    above = lax.bitwise_and(odd, lax.bitwise_not(no_more))
+    left_shift = lax.convert_element_type(lax.clamp(_full(c, 0), c, _full(c, width - 1)), mx.dtype)
+    limit = lax.shift_right_logical(lax.sub(my, one), left_shift)  # a × 2^c < my where a ≤ limit
+    is_odd = lax.ne(lax.bitwise_and(q, one), zero)
+    remainder_is_dropped = lax.select(up, lax.bitwise_not(has_remainder), lax.le(r, limit))
+    remainder_rounds_to_one = lax.bitwise_and(up, lax.bitwise_and(has_remainder, lax.le(lax.sub(my, r), limit)))
+    is_tie = lax.bitwise_or(
+        lax.bitwise_and(is_odd, remainder_is_dropped), lax.bitwise_and(lax.bitwise_not(is_odd), remainder_rounds_to_one)
+    )
+    is_above_tie = lax.bitwise_and(is_odd, lax.bitwise_not(remainder_is_dropped))
     half = lax.shift_right_logical(q, one)
     even = lax.eq(lax.bitwise_and(half, one), zero)
-    more = lax.bitwise_or(above, lax.bitwise_and(tie, lax.bitwise_not(even)))
-    significand = lax.convert_element_type(lax.select(more, lax.add(half, one), half), x.dtype)
+    rounds_up = lax.bitwise_or(is_above_tie, lax.bitwise_and(is_tie, lax.bitwise_not(even)))
+    significand = lax.convert_element_type(lax.select(rounds_up, lax.add(half, one), half), x.dtype)
     exponent = lax.add(c, _full(c, 1))
-    first = lax.clamp(_full(c, 0), exponent, _full(c, info.maxexp - 1))
-    second = lax.clamp(_full(c, 0), lax.sub(exponent, first), _full(c, info.maxexp - 1))
-    large = lax.mul(lax.mul(significand, _power_of_two(first, x.dtype)), _power_of_two(second, x.dtype))
+    first_exponent = lax.clamp(_full(c, 0), exponent, _full(c, info.maxexp - 1))
+    second_exponent = lax.clamp(_full(c, 0), lax.sub(exponent, first_exponent), _full(c, info.maxexp - 1))
+    large = lax.mul(
+        lax.mul(significand, _power_of_two(first_exponent, x.dtype)), _power_of_two(second_exponent, x.dtype)
+    )
     return lax.select(lax.lt(c, _full(c, 0)), small, large)
 
 
-def _parts(x: Array) -> tuple[Array, Array]:
+def _significand_and_exponent(x: Array) -> tuple[Array, Array]:
     """The significand of |x| as an integer with its leading bit set, and the exponent of its last bit.
 
-    Bits alone: hardware that takes subnormal numbers for 0 does not matter.
+    Uses bits alone: hardware that flushes subnormal numbers to 0 does not matter.
     """
     info = np.finfo(x.dtype)
     width = 8 * x.dtype.itemsize
@@ -170,10 +184,12 @@ def _parts(x: Array) -> tuple[Array, Array]:
     field = lax.bitwise_and(lax.shift_right_logical(bits, _full(bits, info.nmant)), _full(bits, 2**info.nexp - 1))
     fraction = lax.bitwise_and(bits, _full(bits, 2**info.nmant - 1))
     normal = lax.ne(field, _full(bits, 0))
-    missing = lax.sub(lax.clz(fraction), _full(bits, width - info.nmant - 1))
-    m = lax.select(normal, lax.bitwise_or(fraction, _full(bits, 2**info.nmant)), lax.shift_left(fraction, missing))
-    raised = lax.select(normal, field, lax.sub(_full(bits, 1), missing))
-    exponent = lax.bitcast_convert_type(raised, f"int{width}")
+    leading_shift = lax.sub(lax.clz(fraction), _full(bits, width - info.nmant - 1))
+    m = lax.select(
+        normal, lax.bitwise_or(fraction, _full(bits, 2**info.nmant)), lax.shift_left(fraction, leading_shift)
+    )
+    biased_exponent = lax.select(normal, field, lax.sub(_full(bits, 1), leading_shift))
+    exponent = lax.bitcast_convert_type(biased_exponent, f"int{width}")
     return m, lax.sub(exponent, _full(exponent, info.maxexp - 1 + info.nmant))
 
 
@@ -210,26 +226,28 @@ def _constant(x: Array, value: Any) -> Array:
 
 
 def _signs_differ(r: Array, y: Array) -> Array:
-    """True if a remainder must be moved to the side of the divisor."""
+    """True if a nonzero remainder r has not the sign of the divisor y, and floor division must correct it."""
     zero = _constant(r, 0)
     return lax.bitwise_and(lax.ne(r, zero), lax.ne(lax.lt(r, zero), lax.lt(y, zero)))
 
 
-def _divisor(x: Array, y: Array) -> tuple[Array, Array]:
-    """A mask of divisions of integers by 0, and a divisor with which nothing can go wrong.
+def _safe_divisor(x: Array, y: Array) -> tuple[Array, Array]:
+    """A mask of integer divisions by 0, and the divisor with 1 for each 0, and for -1 where x is the least integer.
 
-    XLA says what x / 0 and the least integer / -1 are, but folding constants it divides, and the process dies.
+    XLA defines both results, but its constant folding divides, and the process dies.
     """
     zero = lax.eq(y, _constant(y, 0))
-    wrong = zero
+    is_unsafe = zero
     if _is_signed(x):
         least = _constant(x, -(1 << (8 * x.dtype.itemsize - 1)))
-        wrong = lax.bitwise_or(zero, lax.bitwise_and(lax.eq(x, least), lax.eq(y, _constant(y, -1))))
-    return zero, _where(wrong, _constant(y, 1), y)
+        is_unsafe = lax.bitwise_or(zero, lax.bitwise_and(lax.eq(x, least), lax.eq(y, _constant(y, -1))))
+    return zero, _where(is_unsafe, _constant(y, 1), y)
 
 
 def _product(x: Array, y: Array) -> Array:
-    """XLA takes a square for positive, and divides it as such, though whole numbers wrap around."""
+    """x × y; the square of a signed integer is written so that XLA does not assume that it is positive, since it may
+    wrap.
+    """
     if _is_integer(x) or x.dtype == bool:
         return lax.neg(lax.mul(x, lax.neg(x))) if x is y and _is_signed(x) else lax.mul(x, y)
     return _times(x, y)
@@ -238,17 +256,19 @@ def _product(x: Array, y: Array) -> Array:
 _times = smooth(lax.mul, lambda t, x, y: times(t, y), lambda t, x, y: times(t, x))
 
 
-def _chosen(t: Array, x: Array, other: Array, better: Callable[..., Array]) -> Array:
-    """The tangent of the operand that is the extreme, and half of it where both are; others may not be finite."""
+def _extreme_tangent(t: Array, x: Array, other: Array, better: Callable[..., Array]) -> Array:
+    """The tangent t of x if it is the extreme by `better`, half of it if both are equal, else 0, also for infinite
+    t.
+    """
     half = lax.select(lax.eq(x, other), lax.mul(t, _constant(t, 0.5)), _constant(t, 0))
     return lax.select(better(x, other), t, half)
 
 
 _smaller_float = smooth(
-    lax.min, lambda t, x, y: _chosen(t, x, y, lax.lt), lambda t, x, y: _chosen(t, y, x, lax.lt)
+    lax.min, lambda t, x, y: _extreme_tangent(t, x, y, lax.lt), lambda t, x, y: _extreme_tangent(t, y, x, lax.lt)
 )  # fmt: skip
 _larger_float = smooth(
-    lax.max, lambda t, x, y: _chosen(t, x, y, lax.gt), lambda t, x, y: _chosen(t, y, x, lax.gt)
+    lax.max, lambda t, x, y: _extreme_tangent(t, x, y, lax.gt), lambda t, x, y: _extreme_tangent(t, y, x, lax.gt)
 )  # fmt: skip
 
 
@@ -261,15 +281,16 @@ def _larger(x: Array, y: Array) -> Array:
 
 
 def _leading_zeros(x: Array) -> Array:
-    """Of the bits without a sign: of negative constants XLA counts less than nothing."""
+    """The leading zero bits; counted on unsigned bits, since XLA counts a negative number for negative constants."""
     unsigned = f"u{x.dtype.name.removeprefix('u')}"
     return lax.convert_element_type(lax.clz(lax.bitcast_convert_type(x, unsigned)), x.dtype)
 
 
 def _divides(x: Array, y: Array) -> Array:
+    """x / y; for integers by 0, all bits set."""
     if not _is_integer(x):
         return _over(x, y)
-    zero, divisor = _divisor(x, y)
+    zero, divisor = _safe_divisor(x, y)
     return _where(zero, lax.bitwise_not(_constant(x, 0)), lax.div(x, divisor))
 
 
@@ -277,19 +298,22 @@ _over = smooth(lax.div, lambda t, x, y: over(t, y), lambda t, x, y: lax.neg(time
 
 
 def _rem(x: Array, y: Array) -> Array:
+    """The remainder with the sign of x; for integers by 0, x."""
     if not _is_integer(x):
         return smooth(lax.rem)(x, y)
-    zero, divisor = _divisor(x, y)
+    zero, divisor = _safe_divisor(x, y)
     return _where(zero, x, lax.rem(x, divisor))
 
 
 def _mod(x: Array, y: Array) -> Array:
+    """The remainder with the sign of y; for integers by 0, x."""
     r = _rem(x, y)
     moved = _where(_signs_differ(r, y), lax.add(r, y), r)
     return _where(lax.eq(y, _constant(y, 0)), x, moved) if _is_integer(x) else moved
 
 
 def _floordiv(x: Array, y: Array) -> Array:
+    """floor(x / y), rounded once; for integers by 0, the result of `_divides`."""
     if not _is_integer(x):
         return _in_float32(floored)(x, y)
     q = _divides(x, y)
@@ -301,6 +325,7 @@ def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
     """The function computed in float32 for floats of 16 bits and less, and rounded once."""
 
     def compute(*xs: Array) -> Array:
+        """The function of floats of 16 bits or less, computed in float32 and rounded once; wider ones directly."""
         dtype = xs[0].dtype
         if dtype.itemsize > 2:
             return function(*xs)
@@ -310,6 +335,7 @@ def _in_float32(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _abs(x: Array) -> Array:
+    """|x|; of integers a select, since XLA takes the magnitude of the least integer for positive."""
     if not _is_integer(x):
         return smooth(lax.abs)(x)
     # XLA takes a magnitude for positive, and that of the least whole number is not
@@ -328,6 +354,7 @@ def _cosh(x: Array) -> Array:
 
 
 def _sinh(x: Array) -> Array:
+    """sinh(x): by expm1 for |x| < 1, else from exponentials that do not overflow."""
     a, half = lax.abs(x), _constant(x, 0.5)
     e = lax.expm1(a)
     small = lax.mul(half, lax.add(e, lax.div(e, lax.add(e, _constant(x, 1)))))
@@ -337,6 +364,7 @@ def _sinh(x: Array) -> Array:
 
 
 def _arctanh(x: Array) -> Array:
+    """arctanh(x) as half of log1p(2x / (1 - x)): lax.atanh loses digits around 0.4 in float64."""
     # half of log1p(2x / (1 - x)): lax.atanh loses digits around 0.4 in float64
     half, one = _constant(x, 0.5), _constant(x, 1)
     a = lax.abs(x)
@@ -345,6 +373,7 @@ def _arctanh(x: Array) -> Array:
 
 
 def _log1p(x: Array) -> Array:
+    """log(1 + x); in float64 by a correction of the rounded sum, since XLA's is up to 60 ulp off around -0.4."""
     if x.dtype.itemsize < 8:
         return lax.log1p(x)
     # in float64 XLA's is up to 60 units off around -0.4; what 1 + x rounds away is put back by the quotient
@@ -451,48 +480,56 @@ FINITE: dict[str, Callable[..., Array]] = {
 
 
 def convert(element: Scalar) -> Callable[[Array], Array]:
-    """cast: `lax.convert_element_type`, which saturates floats to integers and gives 0 for NaN."""
+    """The conversion of `cast`: `lax.convert_element_type`, which saturates floats to integers and gives 0 for NaN.
+
+    Bools select 0 or 1, and integers or float64 become 16-bit floats with one rounding.
+    """
 
     def converted(x: Array) -> Array:
+        """The array in the other element type."""
         # XLA makes of a × convert(c) a selection of a or 0, which forgets NaN, infinities and signs of a × 0
         if x.dtype == bool and element.is_float:
             return lax.select(x, *(lax.full_like(x, v, DTYPES[element]) for v in (1, 0)))
         if element.is_float and element.bits <= 16 and x.dtype.kind in "iu" and x.dtype.itemsize > 1:
             x = _as_float64(x)
         if element.is_float and element.bits <= 16 and x.dtype == np.float64:
-            return _narrowed(x, DTYPES[element])
+            return _rounded_from_float64(x, DTYPES[element])
         return lax.convert_element_type(x, DTYPES[element])
 
     return converted
 
 
 def _as_float64(x: Array) -> Array:
-    """Integers as float64; what has too many bits is rounded to the odd one of two multiples of 2¹²."""
+    """Integers as float64; those of more than 53 bits are first rounded to odd, so that the next rounding is
+    correct.
+    """
     if x.dtype.itemsize == 8:
-        rest = lax.bitwise_and(x, _constant(x, 0xFFF))
-        odd = lax.bitwise_or(lax.sub(x, rest), _where(lax.eq(rest, _constant(x, 0)), rest, _constant(x, 0x1000)))
+        low_bits = lax.bitwise_and(x, _constant(x, 0xFFF))
+        odd = lax.bitwise_or(
+            lax.sub(x, low_bits), _where(lax.eq(low_bits, _constant(x, 0)), low_bits, _constant(x, 0x1000))
+        )
         limit = _constant(x, 1 << 53)
-        many = lax.gt(x, limit)
-        x = _where(lax.bitwise_or(many, lax.lt(x, lax.neg(limit))) if _is_signed(x) else many, odd, x)
+        is_large = lax.gt(x, limit)
+        x = _where(lax.bitwise_or(is_large, lax.lt(x, lax.neg(limit))) if _is_signed(x) else is_large, odd, x)
     return lax.convert_element_type(x, "float64")
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _narrowed(x: Array, dtype: np.dtype[Any]) -> Array:
-    """float64 rounded once: XLA rounds to float32 on the way, which here is to the odd neighbour."""
-    near = lax.convert_element_type(x, "float32")
-    back = lax.convert_element_type(near, "float64")
-    bits = lax.bitcast_convert_type(near, "int32")
+def _rounded_from_float64(x: Array, dtype: np.dtype[Any]) -> Array:
+    """float64 as a 16-bit float, rounded once: float32, which XLA takes on the way, is rounded to odd."""
+    nearest = lax.convert_element_type(x, "float32")
+    nearest_as_float64 = lax.convert_element_type(nearest, "float64")
+    bits = lax.bitcast_convert_type(nearest, "int32")
     one = _constant(bits, 1)
-    beyond = lax.gt(lax.abs(back), lax.abs(x))
-    odd = lax.bitwise_or(_where(beyond, lax.sub(bits, one), bits), one)
-    exact = lax.bitwise_or(lax.eq(back, x), lax.ne(x, x))
+    is_larger = lax.gt(lax.abs(nearest_as_float64), lax.abs(x))
+    odd = lax.bitwise_or(_where(is_larger, lax.sub(bits, one), bits), one)
+    exact = lax.bitwise_or(lax.eq(nearest_as_float64, x), lax.ne(x, x))
     return lax.convert_element_type(lax.bitcast_convert_type(_where(exact, bits, odd), "float32"), dtype)
 
 
-@_narrowed.defjvp
+@_rounded_from_float64.defjvp
 def _narrowed_jvp(dtype: np.dtype[Any], primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    return _narrowed(*primals, dtype), lax.convert_element_type(*tangents, dtype)
+    return _rounded_from_float64(*primals, dtype), lax.convert_element_type(*tangents, dtype)
 
 
 def bitcast(element: Scalar) -> Callable[[Array], Array]:

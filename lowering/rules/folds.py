@@ -62,7 +62,7 @@ MONOIDS: dict[str, Callable[..., jax.Array]] = {
 
 
 def identity_of(op: str, dtype: Any) -> np.ndarray[Any, Any]:
-    """The identity of such a builtin, as an array without axes.
+    """The identity of a builtin of `MONOIDS`, as an array without axes.
 
     >>> identity_of("min", np.dtype("int8")), identity_of("max", np.dtype("float32"))
     (array(127, dtype=int8), array(-inf, dtype=float32))
@@ -88,29 +88,31 @@ def reduced(
     x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, platform: str, loose: bool = False,
     computed: bool = True,
 ) -> jax.Array:  # fmt: skip
-    """An array reduced along an axis by an operation of `MONOIDS`; a number, not NaN, goes along with every row.
+    """An array reduced along an axis by an operation of `MONOIDS`, starting each row from `start`, a number and no
+    NaN.
 
-    `platform` is the one of JAX that is compiled for. With `loose`, `max` and `min` may drop a NaN; `computed`
-    says that the array does not stand in memory.
+    `platform`: of JAX, compiled for. `loose`: `max` and `min` may drop a NaN. `computed`: the array is fused into the
+    reduction, and not read from memory. Many columns are combined row by row on the CPU; extremes get their NaNs back
+    (`_with_nan`).
     """
     if by_rows(x.dtype, prod(x.shape[axis + 1 :]), computed, platform):
         return _by_rows(x, start, op, axis)
     extremes = _reduced(x, start, op, axis)
-    return extremes if loose or not _minds_nan(x, op, platform) else _with_nan(x, extremes, axis)
+    return extremes if loose or not _library_may_drop_nan(x, op, platform) else _with_nan(x, extremes, axis)
 
 
 def parts_pay(x: jax.Array, axis: int, platform: str) -> bool:
-    """True if an array that is made of others at offsets is better combined in parts than given to the library."""
+    """True if the CPU reduces a computed array of floats faster in parts (`reduced_in_parts`) than by its library."""
     return x.dtype.kind in "fV" and x.size >= LIBRARY and x.shape[axis] >= 2 * PARTS[0] and platform == "cpu"
 
 
 def reduced_in_parts(
     x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int, platform: str, loose: bool = False
 ) -> jax.Array:
-    """The same as `reduced`: parts of the axis are combined point by point and stored, and then what is stored.
+    """As `reduced`: parts of the axis are combined point by point and stored, and then the stored array is reduced.
 
-    XLA makes what the library reduces without vector instructions, on one thread: this takes 0.4 of the time for a sum
-    of squares of a Laplacian (`python -m tests.benchmarks sum`). Differentiated as the sum that it is.
+    XLA computes the operand of a library reduction without vector instructions, on one thread: this takes 0.4 of the
+    time for a sum of squares of a Laplacian (`python -m tests.benchmarks sum`). A sum is differentiated as a sum.
 
     >>> reduced_in_parts(jax.numpy.ones((3, 21)), identity_of("plus", np.dtype("float32")), "plus", 1, "cpu").tolist()
     [21.0, 21.0, 21.0]
@@ -120,28 +122,33 @@ def reduced_in_parts(
     size = extent // count
 
     def folded(x: jax.Array) -> jax.Array:
+        """The reduction in parts; a remainder of the axis is combined at the end."""
         parts = [lax.slice_in_dim(x, k * size, (k + 1) * size, axis=axis) for k in range(count)]
         stored = lax.optimization_barrier(functools.reduce(combine, parts))
         folded_parts = reduced(stored, start, op, axis, platform, loose, computed=False)
-        rest = [lax.index_in_dim(x, k, axis, keepdims=False) for k in range(size * count, extent)]
-        return functools.reduce(combine, rest, folded_parts)
+        remainder = [lax.index_in_dim(x, k, axis, keepdims=False) for k in range(size * count, extent)]
+        return functools.reduce(combine, remainder, folded_parts)
 
     if op != "plus":
         return folded(x)
-    whole = jax.custom_jvp(folded)
-    whole.defjvp(lambda xs, ts: (whole(*xs), lax.reduce(ts[0], zero, lax.add, (axis,))))
-    return whole(x)
+    sum_with_jvp = jax.custom_jvp(folded)
+    sum_with_jvp.defjvp(lambda xs, ts: (sum_with_jvp(*xs), lax.reduce(ts[0], zero, lax.add, (axis,))))
+    return sum_with_jvp(x)
 
 
 def reduced_numbers(
     x: jax.Array, number: Any, start: np.ndarray[Any, Any], op: str, axis: int, platform: str
 ) -> jax.Array:
-    """The same of an array with a number in the place of each NaN."""
+    """As `reduced`, of the array with `number` in the place of each NaN.
+
+    For extremes by the library the NaNs are replaced only if there are any, found at run time.
+    """
 
     def instead() -> jax.Array:
+        """The array with the number in the place of each NaN."""
         return lax.select(lax.ne(x, x), lax.full_like(x, number), x)
 
-    if not _minds_nan(x, op, platform) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True, platform):
+    if not _library_may_drop_nan(x, op, platform) or by_rows(x.dtype, prod(x.shape[axis + 1 :]), True, platform):
         return reduced(instead(), start, op, axis, platform, loose=True)
     # the library takes no selections: one would be stored first, which takes a third of a softmax
     total = _reduced(x, start, op, axis)
@@ -156,6 +163,7 @@ def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
     """
 
     def library(x: jax.Array) -> jax.Array:
+        """The reduction by `lax.reduce`."""
         return lax.reduce(x, start, MONOIDS[op], (axis,))
 
     if op not in ("min", "max") or x.dtype.kind not in "fV":
@@ -164,6 +172,7 @@ def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
 
     @extreme.defjvp
     def _(xs: tuple[jax.Array], ts: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        """JVP of an extreme: the mean of tangents over the elements that equal it."""
         value, zero = extreme(*xs), np.zeros((), x.dtype)
         equal = lax.eq(xs[0], lax.broadcast_in_dim(value, x.shape, [k for k in range(x.ndim) if k != axis]))
         total = lax.reduce(lax.select(equal, ts[0], lax.full_like(ts[0], 0)), zero, lax.add, (axis,))
@@ -173,31 +182,33 @@ def _reduced(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> j
     return extreme(x)
 
 
-def _minds_nan(x: jax.Array, op: str, platform: str) -> bool:
-    """True if the library reduces an array, in a way of its own where it holds NaN."""
+def _library_may_drop_nan(x: jax.Array, op: str, platform: str) -> bool:
+    """True if x is reduced by the CPU's library, whose `max` and `min` may drop a NaN."""
     return op in ("min", "max") and x.dtype.kind in "fV" and x.size >= LIBRARY and platform == "cpu"
 
 
 def by_rows(element: Any, columns: int, computed: bool, platform: str) -> bool:
-    """True if rows of so many columns are better combined one after the other than given to the library."""
+    """True if rows of so many columns are faster combined one after the other than by the CPU's library."""
     return np.dtype(element).kind in "fV" and columns >= (MADE if computed else COLUMNS) and platform == "cpu"
 
 
 def _by_rows(x: jax.Array, start: np.ndarray[Any, Any], op: str, axis: int) -> jax.Array:
+    """The reduction row by row: a product with ones for a sum, else a loop over rows."""
     combine = SCALAR[op]
-    first = varying(lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype), axes_of(x))
+    start_row = varying(lax.full([n for k, n in enumerate(x.shape) if k != axis], start, x.dtype), axes_of(x))
     if op == "plus" and x.dtype.itemsize > 2:
         total = lax.dot_general(lax.full(x.shape[axis : axis + 1], 1, x.dtype), x, (((0,), (axis,)), ((), ())))
-        return total if start == 0 else lax.add(first, total)
+        return total if start == 0 else lax.add(start_row, total)
     return lax.fori_loop(
-        0, x.shape[axis], lambda k, a: combine(a, lax.dynamic_index_in_dim(x, k, axis, keepdims=False)), first
+        0, x.shape[axis], lambda k, a: combine(a, lax.dynamic_index_in_dim(x, k, axis, keepdims=False)), start_row
     )
 
 
 def _with_nan(x: jax.Array, extremes: jax.Array, axis: int) -> jax.Array:
-    """The extremes of rows, NaN where a row holds one."""
+    """The extremes of rows, NaN where a row holds one; rows are searched only if the array may hold one."""
 
     def looked() -> jax.Array:
+        """The extremes, after a search of each row for a NaN."""
         missing = lax.reduce(lax.ne(x, x), False, lax.bitwise_or, (axis,))
         return lax.select(missing, lax.full_like(extremes, np.nan), extremes)
 
@@ -205,7 +216,7 @@ def _with_nan(x: jax.Array, extremes: jax.Array, axis: int) -> jax.Array:
 
 
 def _may_hold_nan(x: jax.Array) -> jax.Array:
-    """True if the sum is NaN: it is where an element is, and it is found as fast as an extreme."""
+    """True if the sum of all elements is NaN, as it is if an element is; a sum takes no longer than an extreme."""
     total = lax.reduce(x, np.zeros((), x.dtype), lax.add, tuple(range(x.ndim)))
     return lax.ne(total, total)
 
@@ -217,7 +228,7 @@ MOST_UNROLLED = 32
 
 
 def unrolls(context: Context, node: Call, levels: int) -> bool:
-    """True if the steps of a fold are written out."""
+    """True if a fold over so many levels is written out step by step; `context` may switch that off."""
     return levels <= 1 or context.chooses("unrolled_folds", node, levels <= MOST_UNROLLED, levels)
 
 
@@ -225,30 +236,31 @@ def unrolls(context: Context, node: Call, levels: int) -> bool:
 
 
 def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    """The fold of a reduction: unrolled if it is short, else a loop; absent where an argument without the dim is."""
     f, init, *values = args
     (dim,) = node.static
     state, need = f.function.type.params[0], node.type.dims
     types = [a.tensor.dims for a in node.args[2:]]
     interval = next(t[dim] for t in types if dim in t)
     having = [dim in t for t in types]
-    outside = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
+    masks_without_dim = [m for v, has in zip(values, having, strict=True) if not has for m in masks_of(v)]
     if unrolls(context, node, len(interval)):
         result = init
         for point in interval:
-            at = [tuple(select_slot(leaf, dim, point) for leaf in v) for v in values]
-            if result is init and _adds_nothing(node) and _is_whole(at, state):
-                (result,) = at
+            slot_values = [tuple(select_slot(leaf, dim, point) for leaf in v) for v in values]
+            if result is init and _adds_nothing(node) and _is_whole(slot_values, state):
+                (result,) = slot_values
             else:
-                result = _step(context, f, result, at, having, state)
+                result = _step(context, f, result, slot_values, having, state)
     else:
-        result = _looped(context, f, init, levels_of(values, dim, interval), having, state, len(interval))
-    for mask in outside:
+        result = _as_loop(context, f, init, levels_of(values, dim, interval), having, state, len(interval))
+    for mask in masks_without_dim:
         result = tuple(with_present(leaf, within_state(mask, state.dims), need) for leaf in result)
     return tuple(cut(leaf, need) for leaf in result)
 
 
 def _adds_nothing(node: Call) -> bool:
-    """True if a fold by max or min starts from what is no larger, or no smaller, than anything."""
+    """True if a fold by max or min starts from its identity, so that the first element can be the first state."""
     match node.args:
         case (Operator("max" | "min" as op), Literal(value), _):
             element = node.tensor.element
@@ -259,37 +271,42 @@ def _adds_nothing(node: Call) -> bool:
             return False
 
 
-def _is_whole(at: Sequence[Value], state: TensorType) -> bool:
-    """True if what a fold meets first is there at every point of its result."""
-    leaves = [leaf for v in at for leaf in v]
+def _is_whole(slot_values: Sequence[Value], state: TensorType) -> bool:
+    """True if the values of a slot are present and have all dims of the state, so that they can be the state."""
+    leaves = [leaf for v in slot_values for leaf in v]
     return all(
         isinstance(x, Dense) and x.present is None and set(x.dims.names) == set(state.dims.names) for x in leaves
     )
 
 
 def _step(
-    context: Context, f: Bound[Value], accumulator: Value, at: Sequence[Value], having: Sequence[bool],
+    context: Context, f: Bound[Value], accumulator: Value, slot_values: Sequence[Value], having: Sequence[bool],
     state: TensorType,
 ) -> Value:  # fmt: skip
-    """One step of the fold, skipped where an argument that has the dim is absent."""
-    keep = counted(at, having)
+    """One step of the fold: the function of accumulator and slot, skipped where an argument that has the dim is
+    absent.
+
+    `slot_values`: the arguments at one slot. `having`: per argument, whether it has the dim. `state`: the accumulator's
+    type.
+    """
+    keep = counted(slot_values, having)
     if keep is None:
-        return context.apply(f, accumulator, *at)
+        return context.apply(f, accumulator, *slot_values)
     keep = within_state(keep, state.dims)
     # arguments keep the slot's mask, which guards gradients all through the body, and is used up at its end
     places = [p.dims for p in f.function.type.params[1:]]
     shielded = [
         tuple(_shielded(leaf, keep, place) for leaf in a) if has else a
-        for a, has, place in zip(at, having, places, strict=True)
+        for a, has, place in zip(slot_values, having, places, strict=True)
     ]
     new = context.apply(f, accumulator, *shielded)
-    return tuple(_kept(keep, n, old, state.dims) for n, old in zip(new, accumulator, strict=True))
+    return tuple(_selected_by(keep, n, old, state.dims) for n, old in zip(new, accumulator, strict=True))
 
 
 def _shielded(leaf: Leaf, keep: Leaf, place: Dims) -> Leaf:
-    """The leaf under the slot's mask; under its own where it has more points, which the body may read.
+    """The leaf under the mask `keep` of its slot, folded by "or" along dims that its type `place` lacks.
 
-    Along dims that the argument's type lacks, one point that counts is enough for the value to be needed.
+    A leaf with more points than the mask, which the body may read, keeps its own mask.
     """
     if any(n in keep.dims and not keep.dims[n].covers(i) for n, i in leaf.dims.items):
         return leaf
@@ -297,21 +314,24 @@ def _shielded(leaf: Leaf, keep: Leaf, place: Dims) -> Leaf:
     return with_present(_unmasked(leaf), mask, all_dims([leaf, mask]))
 
 
-def _kept(keep: Leaf, new: Leaf, old: Leaf, need: Dims) -> Leaf:
-    """`new` where the slot counts, `old` elsewhere."""
+def _selected_by(keep: Leaf, new: Leaf, old: Leaf, need: Dims) -> Leaf:
+    """`new` where `keep` is true, `old` elsewhere, with the mask of the one selected."""
     chosen = elementwise(lax.select, [keep, _unmasked(new), _unmasked(old)], need)
-    before, after = presence(old), presence(new)
-    if after is not None and _same(after, keep):
-        after = None
-    if before is None and after is None:
+    old_mask, new_mask = presence(old), presence(new)
+    if new_mask is not None and _is_same_data(new_mask, keep):
+        new_mask = None
+    if old_mask is None and new_mask is None:
         return chosen
-    mask = elementwise(lax.select, [keep, after or everywhere(), before or everywhere()], need)
+    mask = elementwise(lax.select, [keep, new_mask or everywhere(), old_mask or everywhere()], need)
     return with_present(chosen, mask, need)
 
 
-def _same(a: Leaf, b: Leaf) -> bool:
+def _is_same_data(a: Leaf, b: Leaf) -> bool:
+    """True if two leaves are the same arrays."""
     if isinstance(a, Slots) and isinstance(b, Slots):
-        return len(a.leaves) == len(b.leaves) and all(_same(x, y) for x, y in zip(a.leaves, b.leaves, strict=True))
+        return len(a.leaves) == len(b.leaves) and all(
+            _is_same_data(x, y) for x, y in zip(a.leaves, b.leaves, strict=True)
+        )
     return isinstance(a, Dense) and isinstance(b, Dense) and a.data is b.data
 
 
@@ -321,22 +341,29 @@ def _unmasked(leaf: Leaf) -> Leaf:
     return replace(leaf, leaves=tuple(_unmasked(x) for x in leaf.leaves))
 
 
-def _looped(
+def _as_loop(
     context: Context, f: Bound[Value], init: Value, levels: Levels, having: Sequence[bool], state: TensorType,
     count: int,
 ) -> Value:  # fmt: skip
+    """The fold as a `lax.scan` over `count` levels; carries masks for the leaves that become absent in any step.
+
+    Failures of checks in a step are added to the context, the first of all steps.
+    """
     arrays = levels.leading()
-    first = [lax.index_in_dim(a, 0, keepdims=False) for a in arrays]
+    first_level = [lax.index_in_dim(a, 0, keepdims=False) for a in arrays]
 
     def step(inner: Context, carried: Value, level: Sequence[jax.Array]) -> Value:
+        """One step of the fold at a level."""
         return _step(inner, f, carried, levels.rebuild(level), having, state)
 
     def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
-        return [masked_leaves(step(inner, settled(init, state, masked[0]), first))]
+        """Per carried tensor, the leaves that are masked after a step, from those before."""
+        return [masked_leaves(step(inner, settled(init, state, masked[0]), first_level))]
 
     (masked,), checks = survey(context, [masked_leaves(init)], step_masks)
 
     def body(carry: Any, level: Sequence[jax.Array]) -> Any:
+        """The carry after a level: the state and the failures of checks so far."""
         carried, failed = carry
         inner = context.inner()
         new = settled(step(inner, carried, level), state, masked)
@@ -353,6 +380,9 @@ def _looped(
 
 
 def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    """The states of a scan as a `lax.scan` over its levels, which are moved outermost unless the choice is switched
+    off.
+    """
     f, init, *values = args
     forward, dim = node.static
     state = f.function.type.params[0]
@@ -364,18 +394,20 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
     levels = levels_of(values, dim, interval)
     copied = sum(a.nbytes for a, axis in zip(levels.arrays, levels.axes, strict=True) if axis)
     outermost = context.chooses("scans_outermost", node, True, copied, copied)
-    first = [lax.index_in_dim(a, 0, x, keepdims=False) for a, x in zip(levels.arrays, levels.axes, strict=True)]
+    first_level = [lax.index_in_dim(a, 0, x, keepdims=False) for a, x in zip(levels.arrays, levels.axes, strict=True)]
 
     def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
-        return [masked_leaves(inner.apply(f, settled(init, state, masked[0]), *levels.rebuild(first)))]
+        """Per carried tensor, the leaves that are masked after a step, from those before."""
+        return [masked_leaves(inner.apply(f, settled(init, state, masked[0]), *levels.rebuild(first_level)))]
 
     (masked,), checks = survey(context, [masked_leaves(init)], step_masks)
 
     def body(carry: Any, level: Any) -> Any:
+        """The carry after a level, and the state there."""
         carried, failed = carry
         inner = context.inner()
-        at = level if outermost else levels.at(level)
-        new = settled(inner.apply(f, carried, *levels.rebuild(at)), state, masked)
+        level_values = level if outermost else levels.at(level)
+        new = settled(inner.apply(f, carried, *levels.rebuild(level_values)), state, masked)
         return (new, first_failures(failed, inner.failures_of(checks))), new
 
     start = (settled(init, state, masked), no_failures(checks))
@@ -390,22 +422,23 @@ def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
 
 
 def sort(context: Context, node: Call, values: Sequence[Value]) -> Value:
+    """The operands sorted along a dim, stably, by the first `keys` of them; a row with an absent element is absent."""
     dim, keys, descending = node.static
     dims = node.type.dims
     order = Dims((*dims.without(dim).items, (dim, dims[dim])))
     arrays = [aligned(dense(v[0]), order) for v in values]
     if descending:
         # keys whose ascending order is the descending order of these; NaN stays last
-        leading = [lax.neg(a) if a.dtype.kind in "fV" else lax.bitwise_not(a) for a in arrays[:keys]]
-        ordered = lax.sort([*leading, *arrays], dimension=len(order) - 1, is_stable=True, num_keys=keys)[keys:]
+        reversed_keys = [lax.neg(a) if a.dtype.kind in "fV" else lax.bitwise_not(a) for a in arrays[:keys]]
+        ordered = lax.sort([*reversed_keys, *arrays], dimension=len(order) - 1, is_stable=True, num_keys=keys)[keys:]
     else:
         ordered = lax.sort(arrays, dimension=len(order) - 1, is_stable=True, num_keys=keys)
     mask = conjunction([m for v in values for m in masks_of(v)], order)
     present = None
     if mask is not None:
         # which elements were absent is lost in the order: the whole row is
-        whole = aligned(dense(mask), order)
-        row = lax.reduce(whole, True, lax.bitwise_and, (len(order) - 1,))
+        full_mask = aligned(dense(mask), order)
+        row = lax.reduce(full_mask, True, lax.bitwise_and, (len(order) - 1,))
         present = Dense(row, order.without(dim))
     return tuple(Dense(a, order, present) for a in ordered)
 

@@ -30,6 +30,13 @@ MOST_ROUNDS = 1 << 14
 
 
 def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
+    """Result k of a loop over carried tensors; all results are computed at the first request and cached in
+    `context.loops`.
+
+    `node.static`: k, and the most rounds (None: only the condition ends it). `args`: the condition, the step, the
+    states at the start. The cache key is the identity of these, which the cache keeps alive. Failed checks of a round
+    are recorded with its number; a failed check ends the loop, as a false condition does.
+    """
     index, limit = node.static
     key = (-1 if limit is None else limit, *map(id, args))
     if key in context.loops:
@@ -42,47 +49,52 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
         if isinstance(step.function, Lambda)
         else [a.tensor for a in node.args[2:]]
     )
-    round = (_by_steps if by_steps else _at_once)(context, step, start, places)
+    one_round = (_round_op_by_op if by_steps else _traced_round)(context, step, start, places)
     name = step.function.params[0].name if isinstance(step.function, Lambda) else "step"
-    checks = [_of_steps(check, name, limit) for check in round.checks]
-    before = (*context.before, *context.failures)
-    outside = any_of(before)
+    checks = [_check_of_all_rounds(check, name, limit) for check in one_round.checks]
+    earlier_failures = (*context.before, *context.failures)
+    failed_outside = any_of(earlier_failures)
 
     def asked(i: jax.Array, carried: list[Value]) -> tuple[jax.Array, Context]:
+        """The condition of round i, and the context with its checks."""
         inner = context.inner()
-        (more,) = inner.apply(condition, _number(i), *carried)
-        return dense(more).data, inner
+        (holds,) = inner.apply(condition, _number(i), *carried)
+        return dense(holds).data, inner
 
     def body(i: jax.Array, state: Any) -> Any:
+        """The carry after round i: states, the first failures so far, and the count of rounds, if the condition has
+        checks.
+        """
         carried, failed, count = state
-        new, failures = round.run(i, carried, any_of(failed, outside))
-        failures = [_at_step(f, i, *pair) for f, *pair in zip(failures, round.checks, checks, strict=True)]
+        new, failures = one_round.run(i, carried, any_of(failed, failed_outside))
+        failures = [_failure_in_round(f, i, *pair) for f, *pair in zip(failures, one_round.checks, checks, strict=True)]
         return new, first_failures(failed, failures), [lax.add(i, lax.full((), 1, i.dtype)) for _ in count]
 
     def going(i: jax.Array, state: Any) -> jax.Array:
+        """True if the condition of round i holds and no check has failed, in the condition or before."""
         carried, failed, _ = state
-        more, inner = asked(i, carried)
+        condition_holds, inner = asked(i, carried)
         # what a check that failed kept from happening may be what would have ended the loop
-        failures = (*([outside] if before else []), *failed, *inner.failures)
-        return functools.reduce(lax.bitwise_and, map(passed, failures), more)
+        failures = (*([failed_outside] if earlier_failures else []), *failed, *inner.failures)
+        return functools.reduce(lax.bitwise_and, map(passed, failures), condition_holds)
 
     always = isinstance(condition.function, Lambda) and condition.function.body == Literal(True, BOOL)
     zero = lax.full((), 0, "int32")
     of_condition: list[Check] = []
     if not always:
-        jax.eval_shape(lambda: of_condition.extend(asked(zero, round.first)[1].checks))
-    first = round.first, no_failures(round.checks), [zero] if of_condition else []
-    run = _op_by_op if by_steps else _traced
-    result, failed, count = run(body, None if always and limit is not None else going, first, limit, node.span)
+        jax.eval_shape(lambda: of_condition.extend(asked(zero, one_round.first)[1].checks))
+    initial = one_round.first, no_failures(one_round.checks), [zero] if of_condition else []
+    run = _op_by_op if by_steps else _loop_primitive
+    result, failed, count = run(body, None if always and limit is not None else going, initial, limit, node.span)
     for i in count:
         # a condition that fails ends the loop: it is asked once more what it was
         inner = asked(i, result)[1]
-        within = lax.full((), True, bool) if limit is None else lax.lt(i, lax.full((), limit, i.dtype))
-        due = functools.reduce(lax.bitwise_and, map(passed, (outside, *failed)), within)
-        for check, failure, none in zip(inner.checks, inner.failures, no_failures(inner.checks), strict=True):
-            failure = lax.select(lax.broadcast_in_dim(due, (2,), ()), failure, none)
-            context.checks.append(after := _of_steps(check, name, limit))
-            context.failures.append(_at_step(failure, i, check, after))
+        rounds_remain = lax.full((), True, bool) if limit is None else lax.lt(i, lax.full((), limit, i.dtype))
+        was_evaluated = functools.reduce(lax.bitwise_and, map(passed, (failed_outside, *failed)), rounds_remain)
+        for check, failure, no_failure in zip(inner.checks, inner.failures, no_failures(inner.checks), strict=True):
+            failure = lax.select(lax.broadcast_in_dim(was_evaluated, (2,), ()), failure, no_failure)
+            context.checks.append(check_of_all := _check_of_all_rounds(check, name, limit))
+            context.failures.append(_failure_in_round(failure, i, check, check_of_all))
     context.checks += checks
     context.failures += failed
     context.loops[key] = args, result
@@ -100,16 +112,18 @@ class _Round:
     """What the first round gets."""
 
 
-def _by_steps(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
-    """A round that is run operation by operation."""
+def _round_op_by_op(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
+    """The round of a loop that runs operation by operation; `places`: the types of the carried tensors."""
 
     def step_masks(inner: Context, masked: list[list[bool]]) -> list[list[bool]]:
+        """Per carried tensor, the leaves that are masked after a round, from those before."""
         carried = _settled(start, places, masked)
         return [masked_leaves(v) for v in inner.apply_each(step, _number(lax.full((), 0, "int32")), *carried)]
 
     masked, checks = survey(context, [masked_leaves(v) for v in start], step_masks)
 
     def run(i: jax.Array, carried: list[Value], before: jax.Array) -> tuple[list[Value], list[jax.Array]]:
+        """The states after round i, and the failures of its checks; `before` is the first failure so far."""
         inner = context.inner()
         inner.before = [before]
         new = _settled(inner.apply_each(step, _number(i), *carried), places, masked)
@@ -118,8 +132,11 @@ def _by_steps(context: Context, step: Bound[Value], start: list[Value], places: 
     return _Round(run, checks, _settled(start, places, masked))
 
 
-def _at_once(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
-    """A round that is traced once, however deep loops stand in each other."""
+def _traced_round(context: Context, step: Bound[Value], start: list[Value], places: list[TensorType]) -> _Round:
+    """The round of a loop, traced once for given masks and mesh axes of its states, until neither grows.
+
+    However deep loops are nested, a body is traced once for each.
+    """
     masked, axes = [masked_leaves(v) for v in start], frozenset[str]()
     while True:
         inner, after = context.inner(), list[list[bool]]()
@@ -128,6 +145,7 @@ def _at_once(context: Context, step: Bound[Value], start: list[Value], places: l
             i: jax.Array, carried: list[Value], before: jax.Array, inner: Context = inner,
             after: list[list[bool]] = after,
         ) -> tuple[list[Value], list[jax.Array]]:  # fmt: skip
+            """The states after a round and the failures of its checks; extends `after` by the masked leaves."""
             inner.before = [before]
             new = inner.apply_each(step, _number(i), *carried)
             after.extend(map(masked_leaves, new))
@@ -136,13 +154,14 @@ def _at_once(context: Context, step: Bound[Value], start: list[Value], places: l
         first = varying(_settled(start, places, masked), axes)
         closed, shape = jax.make_jaxpr(trace, return_shape=True)(lax.full((), 0, "int32"), first, any_of(()))
         joined = [[a or b for a, b in zip(m, f, strict=True)] for m, f in zip(masked, after, strict=True)]
-        over = axes_of(first, closed.out_avals)
-        if joined == masked and over == axes:
+        axes_after = axes_of(first, closed.out_avals)
+        if joined == masked and axes_after == axes:
             break
-        masked, axes = joined, over
+        masked, axes = joined, axes_after
     traced, tree = jaxpr_as_fun(closed), jax.tree_util.tree_structure(shape)
 
     def run(i: jax.Array, carried: list[Value], before: jax.Array) -> tuple[list[Value], list[jax.Array]]:
+        """The states after round i, and the failures of its checks."""
         new, failures = tree.unflatten(traced(i, *jax.tree_util.tree_leaves(carried), before))
         return varying(_settled(new, places, masked), axes), failures
 
@@ -157,10 +176,10 @@ def _settled(values: Sequence[Value], places: Sequence[TensorType], masked: Sequ
     return [settled(v, p, m) for v, p, m in zip(values, places, masked, strict=True)]
 
 
-def _of_steps(check: Check, name: str, limit: int | None) -> Check:
-    """A check of one round as a check of all: the round is the first of its dims, if positions can count so far.
+def _check_of_all_rounds(check: Check, name: str, limit: int | None) -> Check:
+    """A check of one round as one of all rounds, whose first dim, `name`, is the number of the round.
 
-    Of a loop that only its condition ends, those behind `MOST_ROUNDS` count as the last one.
+    Unchanged if positions would exceed int32. Without a limit, rounds from `MOST_ROUNDS` on count as the last one.
     """
     size, rounds = check.dims.size, MOST_ROUNDS if limit is None else max(1, limit)
     if not size or name in check.dims or rounds > MOST_PLACES // size:
@@ -168,19 +187,23 @@ def _of_steps(check: Check, name: str, limit: int | None) -> Check:
     return replace(check, dims=Dims(((name, Interval(0, rounds)), *check.dims.items)))
 
 
-def _at_step(failure: jax.Array, i: jax.Array, before: Check, after: Check) -> jax.Array:
-    """A failure of one round, with its place among those of all rounds."""
-    if before is after:
+def _failure_in_round(failure: jax.Array, i: jax.Array, check_of_round: Check, check_of_all: Check) -> jax.Array:
+    """The failure of round i as a (position, value) pair, its position counted among all rounds.
+
+    `check_of_round`, `check_of_all`: the check as one of a round, and as one of all rounds.
+    """
+    if check_of_round is check_of_all:
         return failure
-    most = lax.full((), len(after.dims.items[0][1]) - 1, i.dtype)
-    step = lax.convert_element_type(lax.min(i, most), failure.dtype)
+    last_round = lax.full((), len(check_of_all.dims.items[0][1]) - 1, i.dtype)
+    step = lax.convert_element_type(lax.min(i, last_round), failure.dtype)
     position, shown = failure[0], failure[1]
-    moved = lax.add(position, lax.mul(step, lax.full((), before.dims.size, failure.dtype)))
+    moved = lax.add(position, lax.mul(step, lax.full((), check_of_round.dims.size, failure.dtype)))
     position = lax.select(lax.lt(position, lax.full((), 0, failure.dtype)), position, moved)
     return lax.concatenate([lax.reshape(position, (1,)), lax.reshape(shown, (1,))], 0)
 
 
-def _twice(span: Span | None) -> Diagnostic:
+def _second_derivative_refusal(span: Span | None) -> Diagnostic:
+    """The error R03 of reverse mode of a derivative of a loop without a limit."""
     return Diagnostic(
         "R03", "reverse mode does not go through the derivative of a loop of which nobody knows how often it runs.",
         span or NOWHERE,
@@ -188,7 +211,8 @@ def _twice(span: Span | None) -> Diagnostic:
     )  # fmt: skip
 
 
-def _printing(span: Span | None) -> Diagnostic:
+def _printing_refusal(span: Span | None) -> Diagnostic:
+    """The error R04 of reverse mode of a loop without a limit that prints."""
     return Diagnostic(
         "R04", "reverse mode does not go through a loop that prints and that a condition ends.", span or NOWHERE,
         help="print behind the loop, or take the derivative in forward mode: jax.jvp, jax.jacfwd.",
@@ -199,29 +223,38 @@ Body = Callable[[jax.Array, Any], Any]
 
 
 def _op_by_op(body: Body, going: Body | None, state: Any, limit: int | None, span: Span | None) -> Any:
-    k, now = 0, state
+    """The state after a loop that Python runs; traced from its start if its condition turns out to be no concrete
+    value.
+    """
+    k, current = 0, state
     while limit is None or k < limit:
         if going is not None:
-            holds = going(lax.full((), k, "int32"), now)
+            holds = going(lax.full((), k, "int32"), current)
             if not concrete(holds):
                 # inside of a trace nobody can look whether it goes on
-                return _traced(body, going, state, limit, span)
+                return _loop_primitive(body, going, state, limit, span)
             if not holds:
                 break
-        now = body(lax.full((), k, "int32"), now)
+        current = body(lax.full((), k, "int32"), current)
         k += 1
-    return now
+    return current
 
 
-def _traced(body: Body, going: Body | None, state: Any, limit: int | None, span: Span | None) -> Any:
+def _loop_primitive(body: Body, going: Body | None, state: Any, limit: int | None, span: Span | None) -> Any:
+    """The state after a traced loop, as the primitive `rounds`; a loop that prints is a `lax` loop without reverse
+    mode.
+
+    `body(i, state)`: a round. `going(i, state)`: whether it takes place; None: always. `limit`: the most rounds.
+    """
     i = lax.full((), 0, "int32")
     flat, tree = jax.tree_util.tree_flatten(state)
-    axes, before = axes_of(flat), None
+    axes, known_axes = axes_of(flat), None
     closed: list[ClosedJaxpr] = []
-    while axes != before:
-        before, flat = axes, varying(flat, axes)
+    while axes != known_axes:
+        known_axes, flat = axes, varying(flat, axes)
 
         def leaves(i: Any, *xs: Any, axes: frozenset[str] = axes) -> list[Any]:
+            """The leaves of the state after round i, all varying over the same axes of a mesh."""
             return varying(jax.tree_util.tree_leaves(body(i, tree.unflatten(xs))), axes)
 
         closed = [jax.make_jaxpr(leaves)(i, *flat)]
@@ -235,26 +268,33 @@ def _traced(body: Body, going: Body | None, state: Any, limit: int | None, span:
         most = lax.full((), 2**31 - 1 if limit is None else limit, "int32")
 
         def more(s: Any) -> Any:
+            """True if another round takes place."""
             holds = lax.lt(s[0], most)
             return holds if going is None else lax.bitwise_and(holds, going(*s))
 
-        last = lax.while_loop(more, lambda s: (lax.add(s[0], lax.full((), 1, "int32")), body(*s)), (i, state))[1]
-        return jax.tree_util.tree_map(lambda x: forward_only(x, _printing(span)) if moves(x) else x, last)
-    read = list({id(x): x for c in closed for x in c.consts}.values())
-    explicit = [_explicit(c, read) for c in closed]
+        final_state = lax.while_loop(more, lambda s: (lax.add(s[0], lax.full((), 1, "int32")), body(*s)), (i, state))[1]
+        return jax.tree_util.tree_map(
+            lambda x: forward_only(x, _printing_refusal(span)) if moves(x) else x, final_state
+        )
+    captured = list({id(x): x for c in closed for x in c.consts}.values())
+    explicit = [_with_explicit_reads(c, captured) for c in closed]
     results = rounds.bind(
-        *read, *flat, body=explicit[0], going=None if going is None else explicit[1], limit=limit, reading=len(read),
-        refusal=_twice(span),
+        *captured, *flat, body=explicit[0], going=None if going is None else explicit[1], limit=limit,
+        reading=len(captured), refusal=_second_derivative_refusal(span),
     )  # fmt: skip
     return tree.unflatten(results[: len(flat)])
 
 
-def _explicit(closed: ClosedJaxpr, read: Sequence[Any]) -> ClosedJaxpr:
-    """A jaxpr that takes all of `read` behind its first argument, and closes over nothing."""
-    known = {id(x): v for x, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)}
-    lacking = [x for x in read if id(x) not in known]
+def _with_explicit_reads(closed: ClosedJaxpr, read: Sequence[Any]) -> ClosedJaxpr:
+    """A jaxpr of (i, *read, *carried) without captured constants, of one of (i, *carried) that captures some of
+    `read`.
+    """
+    variable_of = {id(x): v for x, v in zip(closed.consts, closed.jaxpr.constvars, strict=True)}
+    lacking = [x for x in read if id(x) not in variable_of]
     if lacking:
         fresh = jax.make_jaxpr(lambda *xs: ())(*lacking).jaxpr.invars
-        known.update({id(x): v for x, v in zip(lacking, fresh, strict=True)})
+        variable_of.update({id(x): v for x, v in zip(lacking, fresh, strict=True)})
     i, *carried = closed.jaxpr.invars
-    return ClosedJaxpr(closed.jaxpr.replace(constvars=[], invars=[i, *(known[id(x)] for x in read), *carried]), [])
+    return ClosedJaxpr(
+        closed.jaxpr.replace(constvars=[], invars=[i, *(variable_of[id(x)] for x in read), *carried]), []
+    )

@@ -66,9 +66,11 @@ class Prepared:
 
 
 def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepared:
-    """Prepare a validated table; its last axis is the slots, its entries are coordinates in an interval, or -1.
+    """A validated table, prepared for `read`; its last axis is the slots, its entries are coordinates in `inside`,
+    or -1.
 
-    `inverted` asks for the readers, which reverse mode needs and nothing else.
+    `inverted`: list the readers of each source, too, for reverse mode; they are left out where gathers would not pay
+    (`MOST_PADDED`, `MOST_BY_SLOT`).
 
     >>> p = prepare(np.array([[0, 1], [1, -1]]), Interval(0, 2))
     >>> p.columns[1].tolist(), p.masks[1].tolist(), [r.tolist() for r in p.readers], p.least
@@ -80,9 +82,9 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
     masks = tuple(None if present[:, j].all() else np.ascontiguousarray(present[:, j]) for j in range(slots))
-    plain = Prepared(columns, masks, (), ((),) * slots, inside)
-    if not inverted or padding_of(plain) > MOST_PADDED:
-        return plain
+    without_readers = Prepared(columns, masks, (), ((),) * slots, inside)
+    if not inverted or padding_of(without_readers) > MOST_PADDED:
+        return without_readers
     readers = _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside))
     by_slot = tuple(_readers(zero_based[:, j], present[:, j], len(inside)) for j in range(slots))
     if sum(map(len, by_slot)) > MOST_BY_SLOT * len(readers):
@@ -92,7 +94,7 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
 
 
 def padding_of(table: Prepared) -> float:
-    """The gathers of the transpose for each reader, where all sources have as many as the one with the most.
+    """Gathers of the transpose for each reader: all sources are padded to as many readers as the one with the most.
 
     >>> round(padding_of(prepare(np.array([[0, 1], [1, -1], [1, 0]]), Interval(0, 3))), 3)
     1.8
@@ -105,6 +107,11 @@ def padding_of(table: Prepared) -> float:
 
 
 def _readers(source: np.ndarray, present: np.ndarray, extent: int) -> tuple[np.ndarray, ...]:
+    """For each rank, the flat position of a reader of each source, -1 for none; empty if a source has more than
+    `MOST_READERS`.
+
+    `source`: for each position, the source that it reads. `present`: False where nothing is read.
+    """
     position = np.flatnonzero(present).astype(np.int32)
     source = source[position]
     order = np.argsort(source, kind="stable")
@@ -120,7 +127,7 @@ def _readers(source: np.ndarray, present: np.ndarray, extent: int) -> tuple[np.n
 
 
 def read(x: jax.Array, table: Prepared) -> list[jax.Array]:
-    """Per slot, the rows of x (source first) at the table's entries; absent entries read row 0."""
+    """The rows of x (source axis first) at the table's entries, one array per slot; absent entries read row 0."""
     if not table.readers:
         return [_rows(x, column) for column in table.columns]
     ranks = tuple(map(len, table.readers_by_slot))
@@ -131,6 +138,7 @@ def read(x: jax.Array, table: Prepared) -> list[jax.Array]:
 
 
 def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
+    """The rows of x at indices, which are in bounds; zeros if x has no rows."""
     if not x.shape[0]:
         # all entries are absent
         return lax.full((*indices.shape, *x.shape[1:]), 0, x.dtype)
@@ -149,16 +157,18 @@ def _read_rows(x: jax.Array, *tables: jax.Array, slots: int, ranks: tuple[int, .
 def _collect_rows(
     *operands: jax.Array, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
 ) -> list[jax.Array]:
-    """For each source, the sum over its readers of what stands there: the transpose of `_read_rows`.
+    """The sum, for each source, over the rows of cotangents that its readers have: the transpose of `_read_rows`.
 
-    `groups` says which array each slot's values are in: those of a plain sum are one array, read at the destination.
-    Those of slots of their own are read slot by slot, which XLA fuses with what they are computed of.
+    Operands: the arrays of cotangents, the columns, the readers, the readers by slot. `groups`: per slot, the number of
+    its array. One array for all slots (of a sum over neighbours) is read at the destination; with several, each is read
+    through the readers of its slot, which XLA fuses with its computation, or all are joined first. `ranks`: the number
+    of readers by slot, per slot. `least`: so many ranks have no -1.
     """
-    count = max(groups) + 1
-    arrays, tables = operands[:count], operands[count + slots :]
+    array_count = max(groups) + 1
+    arrays, tables = operands[:array_count], operands[array_count + slots :]
     readers, by_slot = tables[: len(tables) - sum(ranks)], iter(tables[len(tables) - sum(ranks) :])
     masked: Any = [False] * least + [True] * (len(readers) - least)
-    if count == 1:
+    if array_count == 1:
         destinations = arrays[0].shape[0]
         reads = [(arrays[0], lax.rem(r, lax.full_like(r, destinations))) for r in readers]
     elif sum(ranks):
@@ -187,8 +197,9 @@ def _read_shapes(x: Any, *tables: Any, slots: int, ranks: tuple[int, ...], least
 def _collect_shapes(
     *operands: Any, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
 ) -> list[Any]:
-    count = max(groups) + 1
-    array, reader = operands[0], operands[count + slots]
+    """The abstract result of `collect_neighbours`: a row for each source."""
+    array_count = max(groups) + 1
+    array, reader = operands[0], operands[array_count + slots]
     return [array.update(shape=(reader.shape[0], *array.shape[1:]))]
 
 
@@ -210,6 +221,7 @@ _collect_jit = jax.jit(_collect_rows, static_argnames=("slots", "ranks", "least"
 def _read_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int
 ) -> tuple[Any, Any]:
+    """JVP of `read_neighbours`: it is linear in x."""
     x, *tables = primals
     out = _read.bind(x, *tables, slots=slots, ranks=ranks, least=least)
     if isinstance(tangents[0], ad.Zero):
@@ -220,6 +232,7 @@ def _read_jvp(
 def _read_transpose(
     cotangents: Sequence[Any], x: Any, *tables: Any, slots: int, ranks: tuple[int, ...], least: int
 ) -> list[Any]:
+    """Transpose of `read_neighbours`: `collect_neighbours`; slots with the same cotangent array share a group."""
     if all(isinstance(c, ad.Zero) for c in cotangents):
         return [ad.Zero(x.aval), *(None for _ in tables)]
     arrays: list[Any] = []
@@ -237,25 +250,27 @@ def _collect_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int,
     groups: tuple[int, ...],
 ) -> tuple[Any, Any]:  # fmt: skip
-    count = max(groups) + 1
-    tables = primals[count:]
+    """JVP of `collect_neighbours`: it is linear in its arrays."""
+    array_count = max(groups) + 1
+    tables = primals[array_count:]
     out = _collect.bind(*primals, slots=slots, ranks=ranks, least=least, groups=groups)
-    if all(isinstance(t, ad.Zero) for t in tangents[:count]):
+    if all(isinstance(t, ad.Zero) for t in tangents[:array_count]):
         return out, [still(o) for o in out]
-    moved = [ad.instantiate_zeros(t) for t in tangents[:count]]
-    return out, _collect.bind(*moved, *tables, slots=slots, ranks=ranks, least=least, groups=groups)
+    array_tangents = [ad.instantiate_zeros(t) for t in tangents[:array_count]]
+    return out, _collect.bind(*array_tangents, *tables, slots=slots, ranks=ranks, least=least, groups=groups)
 
 
 def _collect_transpose(
     cotangents: Sequence[Any], *operands: Any, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
 ) -> list[Any]:
-    count = max(groups) + 1
-    arrays, tables = operands[:count], operands[count:]
+    """Transpose of `collect_neighbours`: `read_neighbours`; the rows of the slots of a group are added up."""
+    array_count = max(groups) + 1
+    arrays, tables = operands[:array_count], operands[array_count:]
     if isinstance(cotangents[0], ad.Zero):
         return [*(ad.Zero(a.aval) for a in arrays), *(None for _ in tables)]
     # at absent entries this reads row 0; what stood there was masked before, so what comes back is masked again
     rows = _read.bind(cotangents[0], *tables, slots=slots, ranks=ranks, least=least)
-    sums: list[Any] = [None] * count
+    sums: list[Any] = [None] * array_count
     for slot, group in enumerate(groups):
         sums[group] = rows[slot] if sums[group] is None else lax.add(sums[group], rows[slot])
     return [
@@ -267,6 +282,7 @@ def _collect_transpose(
 def _read_batched(
     args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int
 ) -> tuple[Any, Any]:
+    """Batching of `read_neighbours`: the batch is the last axis of x; batched tables are mapped instead."""
     x, *tables = args
     if any(a is not None for a in axes[1:]):
         return jax.vmap(partial(_read_rows, slots=slots, ranks=ranks, least=least), axes)(*args), [0] * slots
@@ -278,12 +294,13 @@ def _read_batched(
 def _collect_batched(
     args: Sequence[Any], axes: Sequence[Any], *, slots: int, ranks: tuple[int, ...], least: int, groups: tuple[int, ...]
 ) -> tuple[Any, Any]:
-    count = max(groups) + 1
-    if any(a is not None for a in axes[count:]):
+    """Batching of `collect_neighbours`: the batch is the last axis of each array; batched tables are mapped instead."""
+    array_count = max(groups) + 1
+    if any(a is not None for a in axes[array_count:]):
         return jax.vmap(partial(_collect_rows, slots=slots, ranks=ranks, least=least, groups=groups), axes)(*args), [0]
-    size = next(a.shape[x] for a, x in zip(args[:count], axes[:count], strict=True) if x is not None)
-    arrays = [with_batch(a, x, -1, size) for a, x in zip(args[:count], axes[:count], strict=True)]
-    out = _collect.bind(*arrays, *args[count:], slots=slots, ranks=ranks, least=least, groups=groups)
+    size = next(a.shape[x] for a, x in zip(args[:array_count], axes[:array_count], strict=True) if x is not None)
+    arrays = [with_batch(a, x, -1, size) for a, x in zip(args[:array_count], axes[:array_count], strict=True)]
+    out = _collect.bind(*arrays, *args[array_count:], slots=slots, ranks=ranks, least=least, groups=groups)
     return out, [o.ndim - 1 for o in out]
 
 
@@ -323,7 +340,7 @@ class ReadsPerLoop:
     """Of that, what is stored for several loops."""
 
     def loops(self, root: Expr) -> Iterator[Expr]:
-        """The loops on the way to an expression, operands first, and the expression."""
+        """The materialised expressions below a root, operands first, and then the root: each is a loop of its own."""
         if self.materialised:
             yield from (n for n in surface(root) if id(n) in self.materialised and n is not root)
         yield root
@@ -336,9 +353,11 @@ Chooses = Callable[[Expr, float], bool]
 def reads_per_loop(
     roots: Sequence[Expr], results: Container[int], tables: Container[Var], chooses: Chooses
 ) -> ReadsPerLoop:
-    """The reads through `tables`, which are prepared, that each loop computes.
+    """For the reads through prepared `tables` below `roots`, whether each loop repeats them or they are stored.
 
-    `results` are those of the roots, by identity, that are stored as they are.
+    `results`: identities of roots that are stored anyway. `chooses`: True if an expression that several loops read is
+    to be computed in each of them. First collects, per expression through a table, the gathers in it; then goes from
+    the roots to the operands with the set of loops that read each.
     """
     order = surface(*roots)
     through, read = set[int](), dict[int, frozenset[tuple[int, int]]]()
@@ -363,32 +382,34 @@ def reads_per_loop(
     materialised = set[int]()
     consumers: dict[int, list[set[int]]] = {}
     for n in reversed(order):
-        mine = readers.setdefault(id(n), set())
+        reading_loops = readers.setdefault(id(n), set())
         if isinstance(n, Call) and id(n) in through:
-            used = consumers.get(id(n), [])
-            if (id(n) in results and used) or any(len(mine) > 1 and c != mine for c in used):
+            sets_of_consumers = consumers.get(id(n), [])
+            if (id(n) in results and sets_of_consumers) or any(
+                len(reading_loops) > 1 and c != reading_loops for c in sets_of_consumers
+            ):
                 # what is a result is stored in any case
-                passes = (1 if id(n) in results else len(mine) + NEW_MEMORY) * _arrays(n.tensor)
-                again = len(read[id(n)]) * (len(mine) - 1) / passes
-                if not chooses(n, again):
+                passes = (1 if id(n) in results else len(reading_loops) + NEW_MEMORY) * _arrays(n.tensor)
+                repeated_gathers = len(read[id(n)]) * (len(reading_loops) - 1) / passes
+                if not chooses(n, repeated_gathers):
                     materialised.add(id(n))
             if id(n) in materialised:
-                mine = {id(n)}
+                reading_loops = {id(n)}
         elif id(n) not in ends:
-            mine = {id(n)}
+            reading_loops = {id(n)}
         for c in n.children:
             if id(c) in read:
                 # what is no loop's own reads its operands from memory
                 if id(n) not in through:
                     materialised.add(id(c))
-                readers.setdefault(id(c), set()).update(mine)
-                consumers.setdefault(id(c), []).append(mine)
+                readers.setdefault(id(c), set()).update(reading_loops)
+                consumers.setdefault(id(c), []).append(reading_loops)
     kept = {n for n in materialised if len(readers[n]) > 1}
     return ReadsPerLoop(frozenset(through - materialised), frozenset(materialised), frozenset(kept))
 
 
 def _gathers(node: Call) -> frozenset[tuple[int, int]]:
-    """The gathers that a node is: one for each neighbour."""
+    """The gathers of a node itself, as (identity, slot) pairs: one for each neighbour; none for other nodes."""
     match node.op:
         case "unstructured_shift":
             return frozenset([(id(node), 0)])
@@ -400,12 +421,12 @@ def _gathers(node: Call) -> frozenset[tuple[int, int]]:
 
 
 def _arrays(kind: TensorType) -> int:
-    """The number of arrays that are stored of a value: one for each neighbour."""
+    """The number of arrays in memory that a value is: one for each leaf and neighbour."""
     return math.prod([len(i) for d, i in kind.dims.items if d.startswith(NEIGHBOUR)]) * len(kind.leaves)
 
 
 def _is_fused(node: Call) -> bool:
-    """True if a node is computed in the loop that reads it."""
+    """True if a node that reads through a table can be computed in the loop that reads it."""
     if node.op in ("shift_init", "unstructured_shift"):
         return isinstance(node.args[0], Var)
     if node.op == "reduce":
