@@ -38,21 +38,21 @@ from tensorir.text.printer import print_fencil
 # values.
 
 MENDED = "mended"
-"""In place of what told an input that could not be read."""
+"""The digest of an input that could not be read: any later state of its files is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The identity of a run over blocks."""
+    """The identity of a run over blocks: version, and digests of program and inputs."""
 
     version: str
     program: str
     inputs: Mapping[str, str]
-    """By parameter."""
+    """The digest of each input by parameter."""
 
     @staticmethod
     def of(fencil: Fencil, arrays: Mapping[str, Any], sizes: Mapping[str, int], backend: str) -> Run:
-        """The run of a program on these arrays, in blocks of these sizes."""
+        """The identity of a run of a program on arrays by parameter, in blocks of `sizes` by dim."""
         labelled = {n: v for n, v in arrays.items() if kind_of(v) == "xarray"}
         numbers = [f"{n}{np.asarray(v).tobytes()}" for n, v in sorted(arrays.items()) if n not in labelled]
         said = [f"{n}{v.dims}{v.shape}{v.dtype}" for n, v in sorted(labelled.items())]
@@ -61,7 +61,7 @@ class Run:
         return Run(ti.__version__, _digest([program.encode()]), inputs)
 
     def without(self, name: str) -> Run:
-        """The run that goes on whatever the files of an input are, since one of them has to be mended."""
+        """The same identity, which accepts any files of the input `name`, since one of them must be mended."""
         return replace(self, inputs={**self.inputs, name: MENDED})
 
 
@@ -73,7 +73,7 @@ def _digest(parts: Iterator[bytes] | list[bytes]) -> str:
 
 
 def _identity(array: Any) -> Iterator[bytes]:
-    """The identity of an input: attributes, coordinates, and the files that hold its numbers."""
+    """The bytes that identify a lazy input: attributes, coordinates, and name, size and time of its files."""
     yield str(sorted(map(str, array.attrs.items()))).encode()
     for name, coordinate in sorted(array.coords.items(), key=str):
         values = np.asarray(coordinate.values)
@@ -89,14 +89,17 @@ def _identity(array: Any) -> Iterator[bytes]:
 
 
 def mark(path: Path, run: Run, done: int) -> None:
-    """Write how many blocks are done, in place of what the file said before."""
+    """Write the run and the number of finished blocks to a file for --resume, replacing the old one."""
     text = json.dumps({**asdict(run), "done": done})
     with together() as write:
         write(path, lambda to: Path(to).write_text(text, encoding="utf-8"))
 
 
 def resumed(path: Path, run: Run, out: Path) -> int:
-    """The number of finished blocks; raises F10 for a file of no run or of another, F01 for a store that is gone."""
+    """The number of finished blocks in the file of --resume.
+
+    Raises F10 for another run, F01 for a missing store `out`.
+    """
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         done, theirs = int(held["done"]), Run(held["version"], held["program"], dict(held["inputs"]))
@@ -134,9 +137,9 @@ class Halted(Exception):
 
 
 def sizes_of(options: Sequence[str], arrays: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, int]:
-    """Points of a block by dim of the program: those of the stores, and what options such as `time=1000` say.
+    """The points of a block by dim of the program: chunk lengths of the stores, and `options` such as "time=1000".
 
-    Raises C15 for a dim that no input has, and C04 for what is no number of points.
+    `names` has program dims by file dims. Raises C15 for a dim that no input has, C04 for no number of points.
     """
     sizes: dict[str, int] = {}
     labelled = [v for v in arrays.values() if kind_of(v) == "xarray"]
@@ -155,7 +158,7 @@ def sizes_of(options: Sequence[str], arrays: Mapping[str, Any], names: Mapping[s
 
 @dataclass(frozen=True)
 class Block:
-    """A part of some results: the regions that the program computes, and the points of dims that it does not know."""
+    """A block: the region of each result by name, and the interval of each dim that the program does not have."""
 
     regions: Mapping[str, Dims]
     further: Mapping[str, Interval]
@@ -163,14 +166,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Chunked:
-    """A program, its inputs, and how its results are cut."""
+    """A program, its inputs, and the sizes of the blocks of its results."""
 
     fencil: Fencil
     arrays: Mapping[str, Any]
     place: Place
     labels: Labels
     further: Mapping[str, int]
-    """The dims that the program does not know, with their extents."""
+    """The extents of dims of the inputs that the program does not have."""
     sizes: Mapping[str, int]
     explicit: frozenset[str]
     backend: str
@@ -180,7 +183,10 @@ class Chunked:
         fencil: Fencil, arrays: Mapping[str, Any], moved: Mapping[str, int], sizes: Mapping[str, int],
         explicit: frozenset[str], backend: str,
     ) -> Chunked:  # fmt: skip
-        """Raises A35 where a block would need the whole of a dim that is cut, and C03 for results that are tuples."""
+        """The run of a fencil on lazy arrays in blocks of `sizes` by dim; options named the dims `explicit`.
+
+        Raises A35 where a block would need the whole of a dim that is cut, and C03 for results that are tuples.
+        """
         known = {d for p in fencil.params for d in p.type.dims.names}
         labelled = {n: v for n, v in arrays.items() if kind_of(v) == "xarray"}
         further = {str(d): v.sizes[d] for v in labelled.values() for d in v.dims if str(d) not in known}
@@ -199,7 +205,7 @@ class Chunked:
 
     @property
     def ends(self) -> dict[str, range]:
-        """The ends of blocks along dims of the program, from where results begin."""
+        """The block ends along each dim of the program, as distances from the start of results, without the last."""
         longest: dict[str, int] = {}
         for p in self.fencil.params:
             for d, i in p.type.dims.items:
@@ -209,7 +215,7 @@ class Chunked:
         }
 
     def blocks(self) -> list[Block]:
-        """All blocks; those of one region follow each other, since they are one program."""
+        """All blocks, ordered by region, so that blocks with one program follow each other."""
         further = [
             [(d, i) for i in parts_of(Interval(0, n), 0, range(self.sizes.get(d, n), n, self.sizes.get(d, n))).values()]
             for d, n in self.further.items()
@@ -235,6 +241,7 @@ class Chunked:
         return programs
 
     def _whole(self, dim: str, count: int) -> Exception:
+        """A35 for a dim with `count` blocks that the program needs whole, at the builtin that folds or scans it."""
         extent = max(len(p.type.dims[dim]) for p in self.fencil.params if dim in p.type.dims)
         message = f"'{self.fencil.name}' needs the whole of {dim} at once, and --chunks makes {count} blocks along it."
         calls = (n for n in postorder(*values(self.fencil.closures)) if isinstance(n, Call))
@@ -244,7 +251,7 @@ class Chunked:
         return refuse("A35", message, f"make one of them: --chunks {dim}={extent}.", at=span, notes=notes)
 
     def computed(self) -> Callable[[Block], dict[str, Any]]:
-        """The function that computes a block: the results by name."""
+        """The function from a block to its results by name, dims that the program does not have first."""
         programs = self.programs
         compiled: RecentCache[Fencil, Any] = RecentCache("compiled programs of blocks", 128)
 
@@ -272,7 +279,10 @@ class Chunked:
         return compute
 
     def _part(self, name: str, needed: Dims, block: Block) -> tuple[tuple[str, ...], Any]:
-        """The dims of an input that the program does not know, and its part for a block, those dims first."""
+        """The dims of an input that the program does not have, and its array for a block with those dims first.
+
+        `needed` are the program's dims. Raises `Unreadable` where the file cannot be read.
+        """
         array = self.arrays[name]
         if kind_of(array) != "xarray":
             return (), array
@@ -287,7 +297,10 @@ class Chunked:
             raise Unreadable(name) from problem
 
     def template(self, outside: Callable[[Any], Any], attrs: Mapping[str, Any]) -> Any:
-        """The results without their numbers, with all else that a store has."""
+        """The Dataset of the store with lazy zeros for the results: coordinates, attributes, chunks and encodings.
+
+        `outside` renames dims to those of the files, `attrs` are global attributes.
+        """
         import dask.array
         import xarray as xr
 
@@ -313,7 +326,7 @@ class Chunked:
         return dataset
 
     def write(self, out: Path, resume: Path | None, outside: Any, attrs: Mapping[str, Any], bar: Any) -> int:
-        """All blocks, or those that are not there yet, into a store; how many there are.
+        """Compute all blocks, or those after --resume, and write them to the store `out`; the number of blocks.
 
         Raises F02 for a block that cannot be read and F04 for one that cannot be written; what is done stays.
         """
@@ -387,7 +400,7 @@ class Unreadable(Exception):
 def _failed(
     code: str, k: int, blocks: Sequence[Block], what: str, problem: BaseException | None, hint: str, place: Path
 ) -> Exception:
-    """The error with the block that failed, and the way to go on."""
+    """The diagnostic that block `k` cannot be `what` (read or written), with the cause and the way to resume."""
     why = getattr(problem, "strerror", None) or (str(problem).splitlines() or [type(problem).__name__])[0]
     region = next(iter(blocks[k].regions.values()))
     where = ", ".join(f"{d} {i.start}:{i.stop}" for d, i in (*blocks[k].further.items(), *region.items))
@@ -399,13 +412,16 @@ def _failed(
 
 
 WHOLE = 1 << 27
-"""Bytes of a block of an input that has no chunks."""
+"""The bytes of a block of an input without chunks."""
 _TAKING = ("reduce", "scan", "argreduce", "sort", "top_k", "contract")
-"""The builtins that take a dim whole, and name it."""
+"""The builtins that need all points of a dim, and have its name among their static operands."""
 
 
 def _of_one_piece(further: Mapping[str, int], arrays: Mapping[str, Any]) -> dict[str, int]:
-    """The length of a block along the first dim that a program does not know, where inputs have no chunks."""
+    """The block length {dim: points} along the first of the dims `further` of large inputs without chunks.
+
+    Large are those above `WHOLE` bytes; it is empty if there are none.
+    """
     having = [v for v in arrays.values() if v.nbytes > WHOLE and not v.encoding.get("preferred_chunks")]
     dim = next((d for d in further if any(d in v.dims for v in having)), None)
     if dim is None:
@@ -415,7 +431,7 @@ def _of_one_piece(further: Mapping[str, int], arrays: Mapping[str, Any]) -> dict
 
 
 def lacking(arrays: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each input of which a store lacks chunks, as all that write Zarr do where there is nothing."""
+    """A sentence for each input whose store lacks chunks, which Zarr reads as the fill value."""
     for name, array in arrays.items():
         if kind_of(array) != "xarray" or not Path(array.encoding["source"]).is_dir():
             continue

@@ -40,20 +40,20 @@ from tensorir.runtime.errors import did_you_mean, refuse
 AXES = {"I": "X", "J": "Y", "K": "Z", "X": "X", "Y": "Y", "Z": "Z", "T": "T"}
 """The axes of a program's dims."""
 COORDINATES = {"X": "longitude", "Y": "latitude", "Z": "vertical", "T": "time"}
-"""The coordinates of CF that say an axis where no attribute `axis` does."""
+"""The CF coordinate that stands for each axis without an attribute `axis`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of a program's dims by those of the files."""
+    """The renaming of dims of files to dims of a program: {file dim: program dim}."""
 
     pairs: Mapping[str, str]
     sentences: tuple[str, ...] = ()
-    """What attributes of arrays told, a sentence each."""
+    """A sentence for the user on each pair that attributes of coordinates decided."""
 
     @staticmethod
     def of(dims: Mapping[str, Sequence[str]], arrays: Mapping[str, Any], options: Sequence[str]) -> Names:
-        """The names for the dims of each parameter and the arrays that are passed, with options such as `lat=J`.
+        """The renaming for the dims of each parameter, the arrays by parameter, and `options` such as "lat=J".
 
         Raises C13 for options that say nothing, C14 for a dim that no dim of an array is.
         """
@@ -77,12 +77,12 @@ class Names:
         return Names(pairs, tuple(sentences))
 
     def inside(self, array: Any) -> Any:
-        """An array with the dims of the program."""
+        """An array with the program's names of dims."""
         names = {d: n for d, n in self.pairs.items() if d in getattr(array, "dims", ())}
         return array.rename(names) if names else array
 
     def outside(self, result: Any) -> Any:
-        """A result with the dims of the files, members of tuples too."""
+        """A result, or each member of a tuple, with the files' names of dims."""
         if isinstance(result, tuple):
             return tuple(self.outside(member) for member in result)
         back: dict[str, str] = {}
@@ -93,6 +93,7 @@ class Names:
 
 
 def _read_renames(options: Sequence[str], known: Sequence[str], arrays: Mapping[str, Any]) -> dict[str, str]:
+    """The pairs {file dim: program dim} of --rename; `known` are the program's dims. Raises C13 for wrong names."""
     have = list(dict.fromkeys(str(d) for a in arrays.values() for d in a.dims))
     pairs: dict[str, str] = {}
     for text in options:
@@ -108,7 +109,7 @@ def _read_renames(options: Sequence[str], known: Sequence[str], arrays: Mapping[
 
 
 def _axes_of(array: Any, dim: str) -> set[str]:
-    """The axes that the coordinates along a dim say it is."""
+    """The CF axes (X, Y, Z, T) of a dim, from the attributes of the coordinates along it; dates are T."""
     needed("cf_xarray", "cli", "axes by their attributes")
     import cf_xarray  # noqa: F401  # puts `cf` on arrays
 
@@ -124,16 +125,17 @@ def _axes_of(array: Any, dim: str) -> set[str]:
 STANDARD = Path("-")
 """Standard input, or output, in place of a file."""
 BEGINNINGS = {b"PK\x03\x04": ".npz", b"CDF": ".nc", b"\x89HDF": ".nc"}
-"""What files of arrays begin with."""
+"""The suffix for the first bytes of a file."""
 
 
 def arrived() -> Path:
-    """A file with what standard input holds, which is read once; raises F02 for what is no file of arrays."""
+    """A temporary file with the bytes of standard input, read once; raises F02 if they are neither NetCDF nor npz."""
     return _arrived(sys.stdin)
 
 
 @lru_cache(1)
 def _arrived(stream: Any) -> Path:
+    """`arrived` of a stream; cached, since a stream is read once. The file is removed at exit."""
     held: bytes = stream.buffer.read()
     suffix = next((s for start, s in BEGINNINGS.items() if held.startswith(start)), None)
     if suffix is None:
@@ -148,7 +150,7 @@ def _arrived(stream: Any) -> Path:
 
 @contextmanager
 def leaving(out: Path) -> Iterator[Path]:
-    """The path of results; those for standard output go there once they are complete."""
+    """The path to write to: `out`, or for - a temporary file, copied to standard output at the end."""
     if out != STANDARD:
         yield out
         return
@@ -162,15 +164,18 @@ def leaving(out: Path) -> Iterator[Path]:
 # Arrays from and to files: NetCDF (3 and 4), Zarr and npz, written whole or not at all.
 
 ARRAYS = (".nc", ".zarr", ".npz")
-"""What results are written to."""
+"""The suffixes of files that results are written to."""
 DATA = (*ARRAYS, ".nc4", ".cdf", ".h5")
-"""What arrays are read from."""
+"""The suffixes of files that arrays are read from."""
 MEANING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
-"""What of an encoding says how numbers are read, in every format."""
+"""The items of an encoding that determine the values, in every format."""
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
-    """The variables of a file by name, or of standard input: DataArrays from NetCDF, bare arrays from npz."""
+    """The variables of a file (- is standard input) by name: DataArrays of NetCDF and Zarr, NumPy arrays of npz.
+
+    Raises F02 for damaged files, F03 for other formats.
+    """
     path = arrived() if path == STANDARD else path
     check_source(path)
     match path.suffix:
@@ -193,7 +198,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 
 def open_arrays(path: Path) -> dict[str, Any]:
-    """The variables of a NetCDF file or a Zarr store by name, of which nothing is read before it is looked at."""
+    """The variables of a NetCDF file or a Zarr store by name, loaded lazily; raises F03 for other formats."""
     check_source(path)
     if path.suffix not in DATA or path.suffix == ".npz":
         hint = "give a Zarr store, or NetCDF."
@@ -206,13 +211,13 @@ def open_arrays(path: Path) -> dict[str, Any]:
 
 
 def opened_or_read(path: Path) -> dict[str, Any]:
-    """The variables of a file by name, read by block where it is a store or NetCDF, and else whole."""
+    """The variables of a file by name, lazily from NetCDF and Zarr, at once from npz."""
     return open_arrays(path) if path.suffix in DATA and path.suffix != ".npz" else read_arrays(path)
 
 
 @contextmanager
 def _opened(path: Path, keep: bool = False) -> Iterator[Any]:
-    """A file as a Dataset; numbers with a unit of time stay numbers."""
+    """A file as a Dataset, closed after the `with` block unless `keep`; timedeltas stay numbers. Raises F02."""
     kind = "Zarr" if path.suffix == ".zarr" else "NetCDF"
     _needed(path)
     import xarray as xr
@@ -238,7 +243,7 @@ def _needed(path: Path) -> None:
 
 
 def attributes_of(path: Path) -> dict[str, Any]:
-    """Attributes of a file: its title, conventions, history."""
+    """The global attributes of a file (title, conventions, history); none of npz."""
     path = arrived() if path == STANDARD else path
     if path.suffix == ".npz":
         return {}
@@ -247,7 +252,7 @@ def attributes_of(path: Path) -> dict[str, Any]:
 
 
 def check_source(path: Path) -> None:
-    """Refuse a file that is not there, with the name of one that is."""
+    """Raise F01 for a folder, or a file that does not exist, with a similar name in its folder as hint."""
     if path.is_dir() and path.suffix != ".zarr":
         raise refuse("F01", f"'{path}' is a folder.", "name a file in it.")
     if not path.exists():
@@ -261,9 +266,10 @@ def write_arrays(
     path: Path, results: Mapping[str, Any], attrs: Mapping[str, Any],
     write: Callable[[Path, Callable[[str], object]], None], axes: Mapping[str, Sequence[str]] | None = None,
 ) -> None:  # fmt: skip
-    """Results by name to a file, as one of those that `together` writes.
+    """Write results by name to a file with global `attrs`; `write` is that of `together`.
 
-    Tuples are written member by member, as name_0, name_1. The axes of bare arrays are called as `axes` says.
+    Tuples are written member by member, as name_0, name_1. `axes` has the names of the dims of bare arrays by result.
+    Raises F06 for a name with a slash.
     """
     flat = dict(_flatten(results))
     for name in flat:
@@ -291,7 +297,7 @@ def write_arrays(
 
 
 def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
-    """An archive as `numpy.savez` writes it, which takes some names for options of its own."""
+    """Write arrays as `numpy.savez` does, also under names that are its options (`file`)."""
     with zipfile.ZipFile(path, "w", allowZip64=True) as archive:
         for name, value in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
@@ -299,7 +305,7 @@ def _write_npz(path: str, arrays: Mapping[str, Any]) -> None:
 
 
 def _label(name: str, value: Any, axes: Sequence[str] | None) -> Any:
-    """A result as a variable of a file: where it has no names of axes, those that are given, the last for the last."""
+    """A result as a DataArray; a bare array has `axes` as its last dims, and `step` or "name_k" as those before."""
     import xarray as xr
 
     if hasattr(value, "dims"):
@@ -314,7 +320,7 @@ def _label(name: str, value: Any, axes: Sequence[str] | None) -> Any:
 
 
 def apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables that one file can hold: a dim on which they differ is one of each, `I_out`."""
+    """Variables for one Dataset: a dim whose labels differ between them becomes a dim of each, `I_out`."""
     renamed = dict(arrays)
     for dim in {d: None for a in arrays.values() for d in a.dims}:
         having = [a for a in arrays.values() if dim in a.dims]
@@ -328,6 +334,7 @@ def apart(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flatten(results: Mapping[str, Any]) -> Any:
+    """(name, array) of all results, members of tuples as "x_0", "x_0_1"."""
     for name, value in results.items():
         if isinstance(value, tuple):
             yield from _flatten({f"{name}_{k}": v for k, v in enumerate(value)})
@@ -337,13 +344,13 @@ def _flatten(results: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A file that is complete beside its place."""
+    """A complete temporary file or store, in the folder of its final path."""
 
     temporary: Path
     path: Path
 
     def put(self) -> None:
-        """Put it there, in place of what is there: a folder is moved aside first."""
+        """Move it to its path, replacing an existing file; an existing store is moved aside first and removed after."""
         if self.temporary.is_dir() and self.path.exists():
             aside = self.temporary.with_suffix(".old")
             os.rename(self.path, aside)
@@ -393,7 +400,7 @@ def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
 
 
 def _create_beside(place: Path) -> Path:
-    """A new file, or a folder for a store, in the folder of a place; a file as open to others as one that is there."""
+    """A new temporary file (for .zarr a folder) beside `place`, with the permissions of an existing file there."""
     path = place.with_name(f"tmp{secrets.token_hex(6)}{place.suffix}")
     if place.suffix == ".zarr":
         path.mkdir()
@@ -412,7 +419,7 @@ def _remove(path: Path) -> None:
 
 
 def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:
-    """Refuse a place that cannot be written before anything is computed."""
+    """Raise F01, F03 or F04 for a path that cannot be written, or has none of the suffixes; None and - pass."""
     if path is None or (path == STANDARD and ".nc" in suffixes):
         return
     if path.suffix not in suffixes:
@@ -426,7 +433,7 @@ def check_target(path: Path | None, suffixes: tuple[str, ...]) -> None:
 
 
 def keep_existing(paths: Iterable[Path | None], overwrite: bool, ask: Callable[[str], bool]) -> None:
-    """Refuse places where something is, unless it may be replaced: as an option says, or who sits at the terminal."""
+    """Raise F07 for a path that exists, unless `overwrite`, or the user at a terminal agrees to `ask(question)`."""
     for path in paths:
         if path is None or overwrite or not path.exists():
             continue

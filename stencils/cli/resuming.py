@@ -26,7 +26,7 @@ from tensorir.runtime.errors import Interrupted, refuse
 from tensorir.text.printer import print_fencil
 
 State = Mapping[str, tuple[Any, ...]]
-"""The arrays that steps change: by parameter the leaves of each."""
+"""The leaves of each array by parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Stopped(Exception):
 
 @dataclass(frozen=True)
 class Steps:
-    """A step, what it changes and reads, and how often."""
+    """A step, its state and constants, the number of steps, and the interval of snapshots and checkpoints."""
 
     step: Fencil
     pairs: Collection[str]
@@ -71,7 +71,7 @@ class Steps:
     """Where checkpoints are kept, and how often there is one."""
 
     def kept(self, bar: Any) -> Progress:
-        """All steps, or those until the user stops them, with checkpoints, and snapshots in a store beside them."""
+        """Run all steps, or those until the user stops them, with checkpoints and a store of snapshots in `folder`."""
         assert self.folder is not None
         leaves = lambda now: {f"{n}.{j}": x for n, v in now.items() if n in self.pairs for j, x in enumerate(v)}
         options: dict[str, Any] = {"checkpoint_dir": self.folder, "checkpoint_every": self.often, "every": self.every}
@@ -100,7 +100,10 @@ class Steps:
         return Progress(self.count, _copy_to_host(last), tuple(snapshots))
 
     def advance(self, begun: Progress, bar: Any) -> Progress:
-        """The steps that are left, or those until the user stops them."""
+        """Run the steps after the progress `begun`, or those until the user stops them.
+
+        Snapshots are kept in memory.
+        """
         done, state, snapshots, signal = begun.done, begun.state, list(begun.snapshots), 0
 
         def look(k: int, now: State) -> None:
@@ -125,7 +128,7 @@ class Steps:
 
     @property
     def _once(self) -> Callable[..., dict[str, tuple[Any, ...]]]:
-        """One step, which reads nothing of this object that is in files."""
+        """The function (state, forcing) -> next state of one step, which refers to no lazy array of this object."""
         program, run, constants, pairs = self.step, self.run, self.constants, self.pairs
 
         def once(now: State, forcing: Mapping[str, Any] | None = None) -> dict[str, tuple[Any, ...]]:
@@ -137,7 +140,10 @@ class Steps:
         return once
 
     def _advance_part(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
-        """So many steps, or fewer: how many, the state after them, and the signal that stopped them."""
+        """Run `some` steps after `before` ones: (steps done, state after them, signal that stopped them or 0).
+
+        `look(k, state)` is called at snapshots, other backends than XLA call it after each step.
+        """
 
         if self.backend != "jax":
             with interrupts() as interrupt:
@@ -171,7 +177,7 @@ def _copy_to_host(state: State) -> dict[str, tuple[Any, ...]]:
 
 
 def identity(step: Fencil, arrays: State, every: object) -> str:
-    """The identity of a run."""
+    """The digest of a run: program, arrays, and the interval of snapshots (or any text that determines results)."""
     digest = hashlib.sha256(f"{print_fencil(step)} {every}".encode())
     for name, leaves in sorted(arrays.items()):
         for leaf in leaves:
@@ -184,6 +190,7 @@ def identity(step: Fencil, arrays: State, every: object) -> str:
 
 
 def _entries(progress: Progress) -> Iterator[tuple[str, Any]]:
+    """(name in the npz file, array) of the state, "state.x.0", and of the snapshot after k steps, "k.x.0"."""
     for place, state in [("state", progress.state), *((str(k), s) for k, s in progress.snapshots)]:
         for name, leaves in state.items():
             for j, leaf in enumerate(leaves):
@@ -191,7 +198,10 @@ def _entries(progress: Progress) -> Iterator[tuple[str, Any]]:
 
 
 def keep(stopped: Stopped, path: Path, resumed_from: Path | None) -> Path:
-    """Write how far a run is, in place of what it went on from itself, and of no other file; where that is."""
+    """Write the progress of a stopped run to a file for --resume, and return its path.
+
+    It replaces the file that the run was resumed from; if another file is at `path`, a number is added to the name.
+    """
     place, k = path, 1
     while place.exists() and not (resumed_from is not None and place.samefile(resumed_from)):
         k += 1
@@ -209,7 +219,7 @@ def keep(stopped: Stopped, path: Path, resumed_from: Path | None) -> Path:
 
 
 def resumed(path: Path, run: str, steps: Steps) -> Progress:
-    """The progress of a run that was stopped; raises F10 for a file that is none, or of another run."""
+    """The progress in a file of --resume; raises F10 if it is no such file, of another run, or beyond `steps`."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             held = {name: data[name] for name in data.files}

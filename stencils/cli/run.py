@@ -48,7 +48,7 @@ from tensorir.runtime.errors import DiagnosticError, refuse
 
 
 def attributes(inputs: Sequence[str], command: str) -> dict[str, Any]:
-    """Those of the first file that has any, with what was done on top of its history."""
+    """The attributes of the first input file that has any, with the time and `command` prepended to its `history`."""
     all_of_them = (attributes_of(file_of(text)) for text in inputs)
     attrs = next((a for a in all_of_them if a), {})
     now = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {command}"
@@ -56,7 +56,10 @@ def attributes(inputs: Sequence[str], command: str) -> dict[str, Any]:
 
 
 def with_auxiliary(results: Mapping[str, Any], inputs: Sequence[str]) -> dict[str, Any]:
-    """Results, and on their points the variables of files that they name as bounds, errors or grid mapping."""
+    """Results and the variables of input files that they name as bounds, errors or grid mapping, cut to their points.
+
+    A variable that lacks some of the points is left out.
+    """
     arrays = [v for v in results.values() if kind_of(v) == "xarray"]
     wanted = auxiliary_names(v for a in arrays for v in (a.variable, *a.coords.variables.values())) - set(results)
     variables: dict[str, Any] = {}
@@ -72,12 +75,15 @@ def with_auxiliary(results: Mapping[str, Any], inputs: Sequence[str]) -> dict[st
 
 
 KEPT = ("zlib", "complevel", "shuffle", "fletcher32", "chunksizes", "original_shape")
-"""What a result keeps of how an input is stored: its compression. Not how that is packed: a computed number would be
-rounded again. Coordinates, which are not computed, are stored as they were."""
+"""The items of an input's encoding that a result keeps: its compression. Packing is not among them, which would round
+computed numbers again; coordinates, which are not computed, keep their whole encoding."""
 
 
 def encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
-    """A result that is stored as the first input on its dims is, members of tuples too."""
+    """Set the encoding of a result (or of each member of a tuple) from the first input on the same dims; return it.
+
+    A fill value is kept if no number equals it. Coordinates that an input has keep its encoding, others get none.
+    """
     if isinstance(result, tuple):
         return tuple(encoded(member, arguments) for member in result)
     if not hasattr(result, "encoding"):
@@ -101,6 +107,7 @@ def encoded(result: Any, arguments: Mapping[str, Any]) -> Any:
 
 
 def described(value: Any) -> str:
+    """The line about a result: dims with extents, dtype, range and units; of tuples for each member."""
     if isinstance(value, tuple):
         return "; ".join(map(described, value))
     array = np.asarray(value)
@@ -121,7 +128,7 @@ MOST_STEPS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The request of the command line."""
+    """The options of `tensorir run`, as the command line has them."""
 
     program: Path
     fencil: str | None
@@ -147,13 +154,13 @@ class Request:
 
     @property
     def often(self) -> int | str:
-        """The number of steps between two checkpoints, or a length of time."""
+        """The interval between checkpoints: a number of steps, or a text with a unit of time; 5 s by default."""
         every = self.checkpoint_every or "5 s"
         return int(every) if every.isdecimal() else every
 
     @property
     def command(self) -> str:
-        """The command as the history of a file has it."""
+        """The command line for the `history` of a file, without the options that do not change results."""
         words = ["tensorir", "run", self.program.name]
         several = {"--input": self.inputs, "--rename": self.rename, "--set": self.settings, "--next": self.next}
         several |= {"--chunks": self.chunks, "--forcing": self.forcing}
@@ -169,7 +176,7 @@ class Request:
 
 
 def run(request: Request, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
-    """Run a program and write what it gives. Nothing is written unless everything worked.
+    """Run the program of a request, write and draw its results; nothing is written unless everything worked.
 
     Where Ctrl-C or SIGTERM stops a loop its last whole state is written, for `--resume`; the exit code is 130 or 143.
     """
@@ -234,7 +241,10 @@ def deliver(
     owner: str, arguments: Mapping[str, Any], outcome: Mapping[str, Any], request: Request, took: str,
     say: Callable[[str], None], axes: Mapping[str, Sequence[str]] | None = None,
 ) -> None:  # fmt: skip
-    """Write and draw results, all or none of them, and say what they are and how long they took."""
+    """Write and draw the results `outcome` by name, all or none, and say a line on each and one on the run.
+
+    `owner` is the program, `took` says time and device, `axes` names the dims of bare arrays by result.
+    """
     with leaving(request.out or Path(owner)) as place, together() as write:
         if request.out is not None:
             whole = with_auxiliary(outcome, request.inputs)
@@ -253,7 +263,7 @@ def deliver(
 
 
 def on_host(results: Any) -> Any:
-    """Results whose blocks lie on devices, whole in each process."""
+    """Sharded results as whole arrays in the memory of each process."""
     from lowering.labelled import apart
     from lowering.loops.states import left
 
@@ -261,7 +271,10 @@ def on_host(results: Any) -> Any:
 
 
 def check_steps(request: Request) -> None:
-    """Refuse what says nothing without steps, and numbers of them that are none."""
+    """Refuse step counts out of range, options that need --steps without it, and checkpoints without folder or XLA.
+
+    Raises C03, and F01 for a file of --resume that does not exist.
+    """
     if request.steps is not None and not 1 <= request.steps <= MOST_STEPS:
         message = f"--steps {request.steps} is no number of steps, which are 1 to {MOST_STEPS:,}."
         raise refuse("C03", message, "write --steps 100.")
@@ -285,7 +298,10 @@ def check_steps(request: Request) -> None:
 
 
 def forcing_of(request: Request, owner: str, params: Sequence[str]) -> dict[str, Any]:
-    """Arrays along time by the parameter that reads them, of which nothing is read yet."""
+    """The lazy arrays of --forcing by parameter.
+
+    Raises C03 for one without the dim time, and for other backends than XLA.
+    """
     forced: dict[str, Any] = {}
     for text in request.forcing:
         forced.update(arrays_for(text, owner, params, (), open_arrays))
@@ -299,7 +315,7 @@ def forcing_of(request: Request, owner: str, params: Sequence[str]) -> dict[str,
 
 
 def _check_chunks(request: Request) -> None:
-    """Refuse what does not go block by block, and a place that is not written block by block."""
+    """Refuse options that --chunks excludes (C03), and an output that is no Zarr store (F03) or an input (F07)."""
     others = {
         "--steps": request.steps, "--next": request.next, "--cast": request.cast, "--plot": request.plot,
         "--devices": request.devices,
@@ -320,7 +336,10 @@ def _in_blocks(
     program: Any, arguments: dict[str, Any], names: Names, request: Request, say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """The program block by block, from stores into a store."""
+    """Run the program block by block from Zarr or NetCDF inputs into the Zarr store of the request (`--chunks`).
+
+    Where the user stops it, it says how to resume, and exits with 128 plus the signal.
+    """
     from stencils.cli.chunked import Chunked, Halted, lacking, sizes_of
 
     outer = {n: names.outside(v) for n, v in arguments.items()}
@@ -348,14 +367,14 @@ def _in_blocks(
 
 
 def silent(text: str) -> None:
-    """Output of other processes than the first: none."""
+    """The `say` of all processes but the first: it prints nothing."""
 
 
 # Arguments
 
 
 def _arguments(program: Any, request: Request) -> dict[str, Any]:
-    """Parameters and sizes by name, from files and settings."""
+    """The values of parameters and sizes by name, from --input and --set; with --cast in the declared element types."""
     params = {p.name: _element_of(p) for p in program.params}
     sizes = () if isinstance(program, Fencil) else program.sizes
     written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
@@ -374,12 +393,14 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
 
 
 def _element_of(param: Any) -> Any:
+    """The element type of a parameter of a fencil or a template; None for a template's tuple."""
     if isinstance(param, Var):
         return param.type.element
     return SCALARS.get({"float": "float64", "int": "int32"}.get(str(param.type.element), str(param.type.element)))
 
 
 def _number(name: str, text: str, element: Any) -> Any:
+    """The text of --set as a scalar array of an element type; raises C04 where it is none, or out of range."""
     if not isinstance(element, Scalar):
         raise refuse("C04", f"'{name}' is a tuple, which --set cannot give.", "put it into an npz file.")
     try:
@@ -394,6 +415,10 @@ def _number(name: str, text: str, element: Any) -> Any:
 
 
 def _cast(name: str, value: Any, element: Any) -> Any:
+    """An array in an element type, with its encoding.
+
+    Raises A02 for floats to integers, A07 for integers out of range.
+    """
     if not isinstance(element, Scalar) or not hasattr(value, "astype") or scalar_of(value.dtype) == element:
         return value
     if element.is_integer and value.dtype.kind == "f":
@@ -412,7 +437,7 @@ def _cast(name: str, value: Any, element: Any) -> Any:
 
 
 def _mapped(program: Any, arguments: dict[str, Any], forcing: dict[str, Any], request: Request) -> dict[str, Any]:
-    """The program, mapped over dims that it does not know, such as time."""
+    """Run the program once per index of each dim it does not have, such as time, and join the results along it."""
     extra = list(_unknown_dims(program, arguments))
     if not extra:
         return _stepped(program, arguments, forcing, request, show=True)
@@ -449,7 +474,7 @@ def _mapped(program: Any, arguments: dict[str, Any], forcing: dict[str, Any], re
 
 
 def _unknown_dims(program: Any, arguments: Mapping[str, Any]) -> dict[str, int]:
-    """The dims of arrays that the program does not have, each with its extent."""
+    """The dims of DataArrays that no parameter of the program has, each with its extent."""
     known = {d for p in program.params for d in _dims_of(p)}
     arrays = [v for v in arguments.values() if kind_of(v) == "xarray"]
     return {str(d): v.sizes[d] for v in arrays for d in v.dims if str(d) not in known}
@@ -461,6 +486,7 @@ def _dims_of(param: Any) -> tuple[str, ...]:
 
 
 def _members_of(results: Mapping[str, Any]) -> Iterator[str]:
+    """The names of results in a file, for members of tuples as "x_0"."""
     for name, value in results.items():
         yield from _members_of({f"{name}_{k}": v for k, v in enumerate(value)}) if isinstance(value, tuple) else [name]
 
@@ -468,6 +494,7 @@ def _members_of(results: Mapping[str, Any]) -> Iterator[str]:
 def _stepped(
     program: Any, arguments: dict[str, Any], forcing: dict[str, Any], request: Request, show: bool
 ) -> dict[str, Any]:
+    """The results of one call, or after --steps of the program; `show` draws a progress bar of the steps."""
     if request.steps is None:
         if request.next:
             raise refuse("C03", "--next repeats a program, and no number of steps is given.", "add --steps 100.")
@@ -479,13 +506,14 @@ def _stepped(
 
 
 def _ready(program: Any, request: Request) -> Any:
-    """A program as a function of arrays, on one device or on many."""
+    """The compiled program: on the backend of the request, or distributed over its devices."""
     if request.devices is not None:
         return request.devices.distributed(program)
     return ti.compile(program, backend=request.backend)
 
 
 def _at_sizes(program: Any, arguments: dict[str, Any]) -> tuple[Fencil, dict[str, Any]]:
+    """The fencil at the sizes of the arguments, and the arguments without those that are sizes."""
     bound = BoundProgram.of(program)
     if isinstance(bound.program, Fencil):
         return bound.program, arguments
@@ -498,7 +526,11 @@ def _repeat(
     fencil: Fencil, step: Fencil, pairs: Mapping[str, str], values: dict[str, Any], forcing: dict[str, Any],
     request: Request, show: bool,
 ) -> dict[str, Any]:  # fmt: skip
-    """Steps inside XLA (or one by one in the reference), with snapshots every so often."""
+    """The results after --steps of `step`, or with --every the snapshots, joined along step or time.
+
+    `step` is `fencil` with its outputs copied to the inputs of the next step, which `pairs` has as input -> output.
+    Raises `Stopped` with the progress where the user stops it, KeyboardInterrupt without a progress bar.
+    """
     import xarray as xr
 
     from tensorir.binding.calls import prepare_call
@@ -540,6 +572,7 @@ def _repeat(
     shown = {source: target for target, source in pairs.items()}
 
     def finished(now: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        """The outputs by name, with labels, of a state."""
         # a field that feeds the next step is shown where it is read: with the rows around it
         # results go into the buffers that are passed: each time into new ones
         buffers = {n: v.copy() if hasattr(v, "copy") and not Unread.in_file(v) else v for n, v in values.items()}
@@ -569,7 +602,7 @@ def _repeat(
 
 
 def _named(param: Var, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The leaves of a parameter, those in files as DataArrays on its dims; the tuple itself where none is in one."""
+    """The leaves of a parameter as DataArrays on its dims if one of them is lazy; otherwise the same tuple."""
     if not any(isinstance(x, Unread) for x in leaves):
         return leaves
     import xarray as xr
@@ -579,7 +612,10 @@ def _named(param: Var, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _records(step: Fencil, values: Mapping[str, Any], name: str, array: Any) -> Any:
-    """An array along time, unread, each record of which lies where the parameter has its points."""
+    """A forcing along time as a lazy DataArray, cut to the dims of the parameter `name`, with its coordinate time.
+
+    Raises A05 where it lacks dims of the parameter.
+    """
     import xarray as xr
 
     times, dims = Interval(0, array.sizes["time"]), step[name].type.dims
@@ -592,7 +628,7 @@ def _records(step: Fencil, values: Mapping[str, Any], name: str, array: Any) -> 
 
 
 def clock_from(request: Request) -> tuple[Any, str | None]:
-    """The length of a step, a number or a text with a unit, and the date of the first state."""
+    """--dt (a number, or a text with a unit; 1 by default) and --start, the date of the first state or None."""
     length = request.dt or "1"
     try:
         return float(length), request.start
@@ -601,7 +637,7 @@ def clock_from(request: Request) -> tuple[Any, str | None]:
 
 
 def _bar(total: int, label: str) -> Any:
-    """A bar on a terminal; nothing where nobody looks."""
+    """A progress bar of `total` steps; None if standard error is no terminal."""
     from lowering.loops.progress import Bar
 
     return Bar(total, label=label) if sys.stderr.isatty() else None

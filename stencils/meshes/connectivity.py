@@ -115,7 +115,7 @@ def _pair_half_edges(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
 def _renumber(
     edges: Ints, first: Ints, second: Ints, edge: Ints, left: Ints, right: Ints
 ) -> tuple[Ints, Ints, Ints]:  # fmt: skip
-    """The same edges with the numbers and directions of a list of their vertices."""
+    """The half-edge arrays with edges numbered and directed as in `edges`, which has two vertices for each."""
     if edges.shape != (len(left), 2):
         raise ValueError(f"the triangles have {len(left)} edges, but the edges have the shape {edges.shape}.")
     count = int(first.max()) + 1

@@ -42,8 +42,9 @@ def in_degrees(name: str, value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Angle:
-    """An angle: its factor of degrees (None: it has none, NaN: not known) and the parameter that has them; of a
-    literal, its number.
+    """A value as factor × degrees of a parameter: `factor` is None for a value without degrees, NaN if unknown.
+
+    `param` names the parameter in degrees; `number` is the value of a literal, None for every other expression.
     """
 
     factor: float | None = None
@@ -52,21 +53,21 @@ class Angle:
 
 
 _KnownAngle = Angle | tuple["_KnownAngle", ...]
-"""What is known of a value: of a tuple what is of each member."""
+"""The angle of a scalar value, or of each member of a tuple."""
 
 
 def taken_in_degrees(closures: Iterable[Closure], params: Collection[str]) -> list[tuple[Call, str]]:
-    """The functions of angles that get degrees, each with the parameter that these come from.
+    """The calls of sin, cos and the like on an argument in degrees, each with the parameter it comes from.
 
-    `params` are those in degrees; of a tuple, members are called `x[0]`.
+    `params` are the parameters in degrees, `x[0]` for the member of a tuple.
     """
-    wrong: dict[int, tuple[Call, str]] = {}
+    calls: dict[int, tuple[Call, str]] = {}
 
     def rule(node: Expr, operands: Sequence[Any], apply: Applier[_KnownAngle]) -> _KnownAngle:
         if isinstance(node, Call) and TABLE[node.op].of_angle:
             angle: Angle = operands[0]
             if angle.factor is not None and not in_radians(angle.factor):
-                wrong[id(node)] = node, angle.param
+                calls[id(node)] = node, angle.param
         return _angle_value(node, operands, apply)
 
     written: dict[Any, _KnownAngle] = {}
@@ -75,38 +76,40 @@ def taken_in_degrees(closures: Iterable[Closure], params: Collection[str]) -> li
         env = {v: written.get(v, _stated_angles(v.type.element, v.name, params)) for v in free}
         value = evaluate(closure.value, env, rule)
         out = closure.output
-        old = written.get(
+        angle_before = written.get(
             out, _stated_angles(out.type.element, out.name, params) if closure.region is not None else None
         )
-        written[out] = value if old is None else _joined_angles(old, value)
-    return list(wrong.values())
+        written[out] = value if angle_before is None else _joined_angles(angle_before, value)
+    return list(calls.values())
 
 
 def _stated_angles(element: Element, name: str, params: Collection[str]) -> _KnownAngle:
+    """The angle of a parameter (factor 1 if it is among `params` in degrees), or of each member of its tuple."""
     if isinstance(element, Scalar):
         return Angle(1.0, name) if name in params else Angle()
     return tuple(_stated_angles(m, f"{name}[{k}]", params) for k, m in enumerate(element.members))
 
 
 def refuse_degrees(fencil: Fencil, units: Mapping[str, str]) -> None:
-    """Raise A43 where a program takes sines of parameters in degrees.
+    """Raise A43 where a program takes sin, cos and the like of a parameter in degrees.
 
-    `units` are those of parameters, by name.
+    `units` are the units of parameters, by name. Calls are cached in `CALLS`.
     """
     params = frozenset(n for n, unit in units.items() if is_degrees(unit))
     if not params:
         return
-    known = CALLS.of(fencil, lambda _: RecentCache("sines of angles", 4))
-    for op, name in known.of(params, lambda: [(c.op, p) for c, p in taken_in_degrees(fencil.closures, params)]):
+    cache = CALLS.of(fencil, lambda _: RecentCache("sines of angles", 4))
+    for op, name in cache.of(params, lambda: [(c.op, p) for c, p in taken_in_degrees(fencil.closures, params)]):
         message = f"'{name}' is in {units[name]}, and {op} takes radians."
         raise refuse("A43", message, f'multiply it by π/180, or say what it is: {name}.assign_attrs(units="radians").')
 
 
 CALLS: WeakCache[RecentCache[frozenset[str], list[tuple[str, str]]]] = WeakCache("sines of angles in degrees")
-"""Of each program what was found, by the parameters in degrees."""
+"""By fencil, and then by the parameters in degrees, the builtins that take degrees, each with the parameter."""
 
 
 def _angle_value(node: Expr, operands: Sequence[Any], apply: Applier[_KnownAngle]) -> _KnownAngle:
+    """The transfer rule of the analysis: the angle of a node from those of its operands (`apply` runs functions)."""
     match node:
         case Literal(value):
             return Angle(number=None if isinstance(value, bool) else float(value))
@@ -123,17 +126,17 @@ def _angle_value(node: Expr, operands: Sequence[Any], apply: Applier[_KnownAngle
 
 
 def _begun_with_angles(value: _KnownAngle) -> _KnownAngle:
-    """The carry at the start, which is no literal."""
+    """The angle of a carry before the first step: like its initial value, but no literal number."""
     return _each_angle(lambda one: replace(one[0], number=None), [value])
 
 
 def _joined_angles(a: _KnownAngle, b: _KnownAngle) -> _KnownAngle:
-    """A value that is the one or the other."""
+    """The join of two angles, for a value that is the one or the other at run time."""
     return _each_angle(_alike, [a, b])
 
 
 def _each_angle(rule: Callable[[list[Angle]], Angle], values: Sequence[_KnownAngle]) -> _KnownAngle:
-    """The angles by a rule for values, of tuples member by member."""
+    """`rule` applied to the angles of several values, member by member if any of them is a tuple."""
     count = max((len(v) for v in values if isinstance(v, tuple)), default=None)
     if count is not None:
         return tuple(_each_angle(rule, [v[k] if isinstance(v, tuple) else v for v in values]) for k in range(count))
@@ -141,17 +144,20 @@ def _each_angle(rule: Callable[[list[Angle]], Angle], values: Sequence[_KnownAng
 
 
 def _alike(values: Sequence[Angle]) -> Angle:
-    """One of several values, or their sum: numbers are taken for the same kind."""
+    """The angle of one of several values, or of their sum: that of the values in degrees, NaN if their factors differ.
+
+    Values without degrees, such as literals, do not change it.
+    """
     angles = [a for a in values if a.factor is not None]
     if not angles:
         return Angle()
     first = angles[0]
-    same = len({abs(a.factor or 0.0) for a in angles}) == 1
-    return Angle(first.factor if same else math.nan, first.param)
+    equal_factors = len({abs(a.factor or 0.0) for a in angles}) == 1
+    return Angle(first.factor if equal_factors else math.nan, first.param)
 
 
 def _angle_of(op: str, operands: Sequence[Angle]) -> Angle:
-    """A builtin of values."""
+    """The angle of a builtin's result from those of its operands; no degrees for a builtin that is not homogeneous."""
     row = TABLE[op]
     match op, list(operands):
         case _ if row.linear == ((0, 1),):
@@ -173,7 +179,10 @@ def _angle_of(op: str, operands: Sequence[Angle]) -> Angle:
 
 
 def _times(a: Angle, b: Angle) -> Angle:
-    """A product with a number; one of two angles is none."""
+    """The angle of a product: factors are multiplied, unknown (NaN) unless the other is a literal.
+
+    The product of two angles is no angle.
+    """
     match a, b:
         case Angle(None, _, float(x)), Angle(None, _, float(y)):
             return Angle(number=x * y)

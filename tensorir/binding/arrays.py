@@ -66,11 +66,11 @@ class Unread:
     """An array in a file, or one of dask, of which NumPy gets the parts that it asks for."""
 
     variable: Any
-    """Of xarray, whose numbers nobody has looked at."""
+    """An `xarray.Variable` with lazily loaded data."""
 
     @staticmethod
     def in_file(array: Any) -> Unread | None:
-        """That of a DataArray or a Variable which was opened and not loaded; None for any other value."""
+        """The lazy array of a DataArray or Variable that was opened and not loaded; None for any other value."""
         variable = getattr(array, "variable", array)
         library = type(getattr(variable, "_data", None)).__module__.partition(".")[0]
         return Unread(variable) if library in ("xarray", "dask") else None
@@ -107,7 +107,7 @@ class Accepted:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value by the dims that it carries: "xarray" and "field" by name, "jax" and "numpy" by position.
+    """The kind of an argument: "xarray" or "field" (dims by name), "jax" or "numpy" (by position); "" for no array.
 
     >>> kind_of(np.zeros(3)), kind_of(1.5), kind_of("no")
     ('numpy', 'numpy', '')
@@ -131,7 +131,10 @@ def _is_numpy(kind: type[Any]) -> bool:
 
 
 def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar, Any]]:
-    """A nested tuple of arrays, leaf by leaf, as (name for messages, element type, array)."""
+    """A nested tuple of arrays leaf by leaf, as (name for messages, element type, array).
+
+    Raises A04 for another structure.
+    """
     match element:
         case Scalar():
             return [(name, element, value)]
@@ -145,7 +148,7 @@ def leaves_of(value: Any, element: Element, name: str) -> list[tuple[str, Scalar
 
 
 def nested(element: Element, arrays: Sequence[Any]) -> Any:
-    """Leaves as nested tuples, in the structure of an element.
+    """Leaves of a parameter or a result, in order, as the nested tuple that its element type describes.
 
     >>> from tensorir.ir.types import BOOL, TupleElement
     >>> nested(TupleElement((BOOL, TupleElement((BOOL, BOOL)))), [1, 2, 3])
@@ -153,8 +156,8 @@ def nested(element: Element, arrays: Sequence[Any]) -> Any:
     """
     remaining = iter(arrays)
 
-    def build(part: Element) -> Any:
-        return next(remaining) if isinstance(part, Scalar) else tuple(build(m) for m in part.members)
+    def build(member_type: Element) -> Any:
+        return next(remaining) if isinstance(member_type, Scalar) else tuple(build(m) for m in member_type.members)
 
     return build(element)
 
@@ -192,10 +195,11 @@ def accept(
 ) -> Accepted:  # fmt: skip
     """An array for a parameter's leaf, checked and with the parameter's axes; nothing is converted silently.
 
-    Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval), A47 (packed). With
-    `any_integer`, integers of every width pass (tables, whose entries are checked one by one). `have` are the intervals
-    of an array with names, where others of the same call told them (`tensorir/binding/labels.py`). Numbers in files are
-    not read with `by_block`: they are `Unread`.
+    Raises A01 (kind), A02 (element type), A03 (shape), A05 (dims), A06 (interval), A07 (a number too large), A18
+    (donated), A33 (foreign library), A47 (packed). `any_integer` lets integers of every width pass (neighbour tables,
+    whose entries are checked one by one). `have` are the dims of an array with named dims where they were aligned with
+    other arguments (`tensorir/binding/labels.py`), None for its own. With `by_block`, data in a file becomes an
+    `Unread`.
     """
     kind = kind_of(value)
     unread = Unread.in_file(value) if by_block else None
@@ -220,7 +224,8 @@ def accept(
 def placed(value: Any, name: str, dims: Dims, have: Dims | None = None, unread: Unread | None = None) -> Any:
     """The array of a DataArray or Field with a parameter's axes and extents: its own memory, and no copy of it.
 
-    Of a DataArray in a file it is `unread`, where that is given. Raises A05 (dims), A06 (interval).
+    `have` are the dims on which the array lies, None for its own. `unread` takes the place of the data of a DataArray
+    in a file, which is then not loaded. Raises A05 (dims), A06 (interval).
     """
     if kind_of(value) == "field":
         return _by_name(value.data, value.dims.names, name, dims, value.dims if have is None else have)
@@ -243,7 +248,7 @@ def refuse_given_away(data: Any, name: str) -> None:
 
 
 def refuse_foreign(value: Any, name: str) -> None:
-    """Raise A33 for a DataArray whose numbers another library holds: in blocks, with units, sparse."""
+    """Raise A33 for a DataArray whose data are of another library than NumPy and JAX: dask, pint, sparse."""
     data = value.variable._data if hasattr(value, "variable") else value.data
     if is_array(data) or hasattr(data, "aval") or is_traced(data):
         return
@@ -260,11 +265,11 @@ def refuse_foreign(value: Any, name: str) -> None:
 
 
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
-"""The attributes by which numbers of a file stand for others, as CF conventions and NetCDF have them."""
+"""The attributes of packed data in CF conventions and NetCDF: value = number × scale_factor + add_offset, and fills."""
 
 
 def refuse_packed(value: Any, name: str) -> None:
-    """Raise A47 for a DataArray of whole numbers that stand for others, as its attributes say; no numbers are read."""
+    """Raise A47 for a DataArray of integers with attributes of packed data, other than scale 1 and offset 0."""
     attrs: Any = getattr(value, "attrs", None)
     if not attrs or getattr(value.dtype, "kind", "") not in "iu":
         return
@@ -277,7 +282,7 @@ def refuse_packed(value: Any, name: str) -> None:
 
 
 def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
-    """A shape of numbers; raises A24 where JAX traces for sizes that are symbols."""
+    """The shape as a tuple of int; raises A24 for an extent that is a symbol, as `jax.export` makes them."""
     symbol = next((extent for extent in shape if not isinstance(extent, numbers.Integral)), None)
     if symbol is not None:
         message = f"'{name}' has the symbolic size {symbol}, and a program runs at sizes that are numbers."
@@ -286,7 +291,10 @@ def fixed_shape(shape: Sequence[Any], name: str) -> tuple[int, ...]:
 
 
 def _numpy(value: Any, name: str, element: Scalar) -> Array:
-    """A number takes the element type of its parameter; a float never becomes an integer."""
+    """A value as an array: arrays keep their element type, numbers and lists of Python take that of the parameter.
+
+    A float never becomes an integer. Raises A01 for masked points and ragged lists, A07 for numbers that are too large.
+    """
     if type(value) is np.ndarray or kind_of(value) == "jax":
         return value
     if is_array(value):
@@ -312,7 +320,10 @@ def _numpy(value: Any, name: str, element: Scalar) -> Array:
 
 
 def held(number: Any, name: str, element: Scalar) -> int | float:
-    """A number of Python as one of an element type; raises A07 where the type has none of its size."""
+    """A number of Python as int or float, as the element type is.
+
+    Raises A07 where it is outside the range of the type.
+    """
     if not element.holds(number):
         shown = int(number) if isinstance(number, numbers.Integral) else float(number)
         raise refuse("A07", f"'{name}' is {element}, which cannot hold {shown}.", "declare a wider type.")
@@ -320,7 +331,10 @@ def held(number: Any, name: str, element: Scalar) -> int | float:
 
 
 def _whole(value: Any, name: str, element: Scalar, array: Array) -> Array:
-    """A list as an array of integers, if it holds integers alone: those that no common type holds, too."""
+    """A list of nothing but integers as an array of the integer element type; `array` for other lists.
+
+    Integers are compared with the range of the type one by one (A07), since NumPy has no type for a list of -1 and 2⁶³.
+    """
     numbers_of: Array = np.asarray(value, dtype=object)
     if not all(isinstance(n, numbers.Integral) and not isinstance(n, (bool, np.bool_)) for n in numbers_of.flat):
         return array
@@ -341,6 +355,7 @@ def native(data: Any) -> Any:
 
 
 def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
+    """The array in native byte order if it has the element type (or any integer type); raises A02 for every other."""
     have = scalar_of(data.dtype)
     if have == element:
         return native(data)
@@ -357,7 +372,7 @@ def _element(data: Any, name: str, element: Scalar, any_integer: bool) -> Any:
 
 
 def narrow_hint(value: Any, element: Element) -> str:
-    """Help for an array of JAX that has 32 bits where 64 are needed; nothing for any other."""
+    """The hint for an array of JAX that has 32 bits where the element type has 64; "" for every other value."""
     data = getattr(value, "data", value) if kind_of(value) in ("field", "xarray") else value
     if kind_of(data) != "jax" or not isinstance(element, Scalar) or element.bits != 64 or data.dtype.itemsize != 4:
         return ""
@@ -369,7 +384,7 @@ def narrow_hint(value: Any, element: Element) -> str:
 
 
 def with_narrow_hint(error: DiagnosticError, values: Iterable[Any]) -> DiagnosticError:
-    """The message on element types that differ (T01), where a transformation of JAX made one of them narrower."""
+    """The error, with a note on `enable_x64` at each T01 about 64 bits if a value is traced while JAX makes 32 bits."""
     held = [getattr(v, "data", v) if kind_of(v) in ("field", "xarray") else v for v in values]
     if not any(map(is_traced, held)) or sys.modules["jax"].config.jax_enable_x64:
         return error
@@ -380,6 +395,7 @@ def with_narrow_hint(error: DiagnosticError, values: Iterable[Any]) -> Diagnosti
 
 
 def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
+    """The hint for a wrong shape: another number of axes, another order of axes, or the extents that differ."""
     if len(shape) != len(dims):
         return f"its axes are {', '.join(dims.names) or 'none: it is a number'}."
     if sorted(shape) == sorted(dims.shape):
@@ -391,20 +407,20 @@ def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
 
 
 def intervals_of(array: Any, starts: Mapping[str, int]) -> Dims:
-    """The interval of every dim of a DataArray: its coordinate's, or one that starts at `starts` (0 by default)."""
+    """The dims of a DataArray: the interval of integer labels, for other dims its extent from `starts[dim]` or 0."""
     intervals: list[tuple[str, Interval]] = []
     indexes: Any = getattr(array, "xindexes", {})
     for name, extent in zip(array.dims, array.shape, strict=True):
-        known = interval_of(indexes[name].to_pandas_index()) if name in indexes else None
+        of_labels = interval_of(indexes[name].to_pandas_index()) if name in indexes else None
         start = starts.get(str(name), 0)
-        intervals.append((str(name), Interval(start, start + extent) if known is None else known))
+        intervals.append((str(name), Interval(start, start + extent) if of_labels is None else of_labels))
     return Dims(tuple(intervals))
 
 
 def type_of_named(value: Any, placed: Mapping[int, Dims] | None = None) -> TensorType | None:
-    """The type of an array that carries names, None for one that does not.
+    """The tensor type of a DataArray or Field, None for an array without named dims; raises A02 for a dtype like str.
 
-    `placed` has the intervals of arrays, by their identity, where others of the same call told them.
+    `placed` has the dims of DataArrays by `id(array)` where they were aligned with other arguments of the call.
     """
     match kind_of(value):
         case "xarray":
@@ -434,7 +450,11 @@ def _by_name(data: Any, names: tuple[str, ...], name: str, dims: Dims, have: Dim
 
 
 def cut_of(names: tuple[str, ...], shape: Sequence[int], name: str, dims: Dims, have: Dims) -> tuple[Any, Any]:
-    """The part of a named array on a parameter's intervals, and its axes in their order; None for the array itself."""
+    """The slices that cut an array on dims `names` to a parameter's `dims`, and the order of its axes in them.
+
+    `have` are the intervals of the array. Either is None where it would change nothing. Raises A05 for dims that
+    differ, A06 for an interval that does not cover that of the parameter.
+    """
     unknown = [n for n in names if n not in dims]
     missing = [n for n in dims if n not in names]
     if unknown or missing:
@@ -455,7 +475,7 @@ def cut_of(names: tuple[str, ...], shape: Sequence[int], name: str, dims: Dims, 
 
 
 SkipValues = bool | frozenset[int]
-"""Of a table: whether it holds -1, or in which slots."""
+"""The slots of a neighbour table that hold -1 anywhere; True or False where only is known if any slot does."""
 
 
 def check_table(table: Any, name: str, kind: TensorType, interval: Interval) -> frozenset[int]:

@@ -50,9 +50,10 @@ NOTHING: Mapping[str, int] = {}
 
 
 def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
-    """Fix parameters (arrays, numbers) and sizes (integers) by name; what was bound before is kept.
+    """The program with more parameters (arrays, numbers) and sizes (integers) fixed by name; arrays are copied.
 
-    Raises N01 for a name that the program does not have, and everything that a call raises for a wrong array.
+    Values are checked at once for a fencil. A template is specialised when the shapes tell all its sizes; until then
+    values wait in `pending`. Raises N01 for a name that the program does not have, and what a call raises for an array.
     """
     bound = BoundProgram.of(program)
     names = {p.name for p in bound.program.params}
@@ -79,13 +80,13 @@ def bind(program: Any, constants: Mapping[str, Any]) -> BoundProgram:
 
 
 def solve_sizes(template: Template, values: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Every size of a template from the shapes of values and from sizes by name."""
+    """All sizes of a template: those in `sizes`, and those that follow from the shapes of `values` by parameter."""
     return _solved(template, values, sizes, moved_dims(template, values))
 
 
 def moved_dims(template: Template, values: Mapping[str, Any]) -> dict[str, int]:
-    """The distance by which the dims of a template move to the first labels of its arguments
-    (`tensorir/binding/labels.py`).
+    """The offset of each dim that moves: first label of the arguments less the start that the template declares
+    (`moves` in `tensorir/binding/labels.py`).
     """
     declared = {
         p.name: {r.dim: None if r.start.terms else r.start.constant for r in p.type.ranges}
@@ -96,7 +97,11 @@ def moved_dims(template: Template, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def at_sizes(bound: BoundProgram, values: Mapping[str, Any], sizes: Mapping[str, int]) -> tuple[BoundProgram, Any]:
-    """A bound template at the sizes of arguments, and how far its dims moved to where their labels begin."""
+    """The bound fencil at the sizes of a call, and the offset of each dim that moved to the first labels.
+
+    `values` are the arguments, `sizes` those given by name. Raises A29 for bound arrays that no longer fit their
+    parameter after moving, and for dims of which the program uses absolute coordinates.
+    """
     template = bound.program
     assert not isinstance(template, Fencil)
     known = {**bound.pending, **values}
@@ -118,6 +123,7 @@ def at_sizes(bound: BoundProgram, values: Mapping[str, Any], sizes: Mapping[str,
 def _solved(
     template: Template, values: Mapping[str, Any], sizes: Mapping[str, int], moved: Mapping[str, int]
 ) -> dict[str, int]:
+    """All sizes of a template, intervals of values being shifted back by `moved`; raises A05 for dims that lack."""
     names = {p.name: [r.dim for r in p.type.ranges] for p in template.params if p.type is not None}
     shapes: dict[str, Shape] = {n: shape_of(v, names[n], n, moved) for n, v in values.items()}
     for name, shape in shapes.items():
@@ -128,9 +134,10 @@ def _solved(
 
 
 def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]) -> BoundProgram:
+    """`bound` with checked, read-only copies of more values of its fencil, and the holes of those that are tables."""
     tables = tables_of(fencil)
     holes: dict[str, SkipValues] = {}
-    taken: dict[str, tuple[Array, ...]] = {}
+    copies: dict[str, tuple[Array, ...]] = {}
     for n, v in values.items():
         # copies; a table keeps its integers, which nobody has looked at yet
         arrays = [
@@ -139,14 +146,17 @@ def _bound_values(bound: BoundProgram, fencil: Fencil, values: Mapping[str, Any]
         ]
         if n in tables:
             holes[n] = check_table(arrays[0], n, fencil[n].type, tables[n][1])
-        taken[n] = tuple(a.astype(DTYPES[s], copy=False) for a, s in zip(arrays, fencil[n].type.leaves, strict=True))
-        for array in taken[n]:
+        copies[n] = tuple(a.astype(DTYPES[s], copy=False) for a, s in zip(arrays, fencil[n].type.leaves, strict=True))
+        for array in copies[n]:
             array.setflags(write=False)
-    return BoundProgram(fencil, {**bound.constants, **taken}, {**bound.holes, **holes}, {}, {})
+    return BoundProgram(fencil, {**bound.constants, **copies}, {**bound.holes, **holes}, {}, {})
 
 
 def tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
-    """The parameters that are used as tables: the dim that each leads to, and the coordinates that it may hold."""
+    """The neighbour tables among the parameters: by name the dim of which entries are points, and its interval.
+
+    Cached by fencil in `TABLES`.
+    """
     return TABLES.of(fencil, _tables_of)
 
 
@@ -156,13 +166,14 @@ def _tables_of(fencil: Fencil) -> dict[str, tuple[str, Interval]]:
 
 
 TABLES: WeakCache[dict[str, tuple[str, Interval]]] = WeakCache("tables of fencils")
-"""What was found of the tables of each fencil."""
+"""The result of `tables_of` by fencil."""
 
 
 def shape_of(value: Any, names: Sequence[str], name: str = "this", moved: Mapping[str, int] = NOTHING) -> Any:
-    """The shape of an argument: extents by axis, or intervals by name where it carries them.
+    """The shape of an argument: a tuple of extents, or by dim its extent or (start, stop) where dims are named.
 
-    `names` are the dims of the parameter, in the order of its axes; intervals are told less what dims have `moved` by.
+    Of a tuple of arrays it is that of the first. `names` are the dims of the parameter, in the order of its axes,
+    `name` is the argument's in messages. Starts and stops are labels less the offsets in `moved`.
 
     >>> shape_of(np.zeros((2, 3)), ["I", "J"]), shape_of((np.zeros(4), np.zeros(4)), ["I"])
     ((2, 3), (4,))
@@ -177,6 +188,7 @@ def _moved(dim: str, interval: Interval, moved: Mapping[str, int]) -> tuple[int,
 
 
 def _shape_of_one(value: Any, name: str, moved: Mapping[str, int]) -> Any:
+    """`shape_of` one array or number; raises A01 for values that are no arrays."""
     match kind_of(value):
         case "xarray":
             indexes: Any = getattr(value, "xindexes", {})
@@ -206,19 +218,19 @@ Arrays = Mapping[str, tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """A call that is ready to run: the program at its sizes, arrays for it, and what is known of its tables."""
+    """A call that is ready to run: the fencil at its sizes, checked arrays by parameter, and the way to its results."""
 
     bound: BoundProgram
     fencil: Fencil
     arrays: dict[str, tuple[Any, ...]]
     holes: dict[str, SkipValues]
-    """Of each table that could be looked at, the slots in which it holds -1."""
+    """The slots with -1 of each neighbour table, except those that are traced."""
     given_away: dict[str, tuple[Any, ...]]
-    """The arrays whose memory the call may use up."""
+    """The donated arrays, by parameter: the call may overwrite their memory."""
     finish: Callable[[Mapping[str, tuple[Any, ...]]], dict[str, Any]]
     """From output arrays by name to what the caller gets."""
     copied: bool
-    """Whether all that the caller gets are buffers of its own, into which results are copied."""
+    """True if every result is copied into a NumPy buffer that the caller passed for it."""
     place: Place
     labels: Any
     """The `Labels` of its DataArrays; None where there are none."""
@@ -239,10 +251,11 @@ def prepare_call(
     program: Any, arguments: Mapping[str, Any], concrete: Callable[[Any], bool], donate: Sequence[str] = (),
     by_block: bool = False,
 ) -> PreparedCall:  # fmt: skip
-    """Check the arguments of a call and bind its sizes; `concrete` says whether an array's numbers can be looked at.
+    """Check the arguments of a call, find its sizes, and turn the arguments into arrays by parameter.
 
-    The memory of parameters that `donate` names may be used up, so they need not be buffers that can be written. Arrays
-    in files that are no tables stay there with `by_block`.
+    `concrete(array)` is False for traced arrays, whose numbers cannot be checked. Parameters in `donate` may lose their
+    memory to the call, so they need not be writable buffers. With `by_block`, arrays in files other than neighbour
+    tables are not loaded (`Unread`).
 
     Raises every diagnostic of the arguments at once, before anything is computed or written.
     """
@@ -302,9 +315,11 @@ def prepare_call(
 def with_variables(
     program: Any, datasets: Sequence[Any], arguments: Mapping[str, Any], called: str = "f"
 ) -> dict[str, Any]:
-    """The arguments of a call, and the variables of Datasets that are called like parameters; raises A16 for others.
+    """The arguments of a call by name, completed by the variables and coordinates of Datasets with a parameter's name.
 
-    Coordinates are given to parameters that are read alone: a result of such a name is no metric.
+    Arguments have precedence, then earlier Datasets, and variables over coordinates. Coordinates are given only to
+    parameters that no closure writes. Raises A16 for a value that is no Dataset; `called` names the program in
+    its hint.
     """
     import xarray as xr
 
@@ -322,6 +337,7 @@ def with_variables(
 
 
 def check_names(bound: BoundProgram, arguments: Mapping[str, Any]) -> None:
+    """Raise A08 for an argument that the program does not have as a parameter or size, A09 for one that is bound."""
     buffers = bound.program.buffers if isinstance(bound.program, Fencil) else frozenset[str]()
     names = [p.name for p in bound.program.params if p.name not in buffers]
     for name in arguments:
@@ -339,7 +355,10 @@ def missing(param: Var, written: bool, arguments: Mapping[str, Any]) -> Diagnost
 
 
 def _check_buffer(param: Var, value: Any, needed: bool) -> None:
-    """A buffer that is passed for an output must be one that can be written."""
+    """Raise A12 for an output's buffer that cannot be written (read-only, overlapping, in a file), A13 for a JAX array.
+
+    An output that is `needed` is also read: its argument may be an array that is only read, such as JAX's.
+    """
     for name, _, leaf in leaves_of(value, param.type.element, param.name):
         kind = kind_of(leaf)
         data = getattr(leaf, "data", leaf) if kind in ("xarray", "field") else leaf
@@ -361,7 +380,7 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
 
 
 def _meets_itself(data: Array) -> bool:
-    """True if two elements of an array may share memory: axes from the smallest stride on reach into the next one."""
+    """True if two elements of an array may share memory: a stride is less than the span of the axes below it."""
     reach = data.itemsize
     for stride, extent in sorted((abs(s), n) for s, n in zip(data.strides, data.shape, strict=True) if n > 1):
         if stride < reach:
@@ -371,7 +390,7 @@ def _meets_itself(data: Array) -> bool:
 
 
 def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
-    """Raise A12 for two outputs in the same memory: the one would be lost."""
+    """Raise A12 for two outputs whose buffers share memory: one result would overwrite the other."""
     buffers = [
         (name, data)
         for p in fencil.results
@@ -380,13 +399,14 @@ def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
         if is_array(data := _memory(leaf))
     ]
     for k, (name, data) in enumerate(buffers):
-        for other, behind in buffers[:k]:
-            if _share(data, behind):
+        for other, other_data in buffers[:k]:
+            if _share(data, other_data):
                 message = f"'{other}' and '{name}' are outputs, and their buffers share memory."
                 raise refuse("A12", message, f"pass a copy: {name}={name}.copy().")
 
 
 def _share(a: Array, b: Array) -> bool:
+    """True if two arrays share memory, also where strides are too irregular for NumPy to decide."""
     try:
         work: Any = 1000
         return np.shares_memory(a, b, max_work=work)
@@ -397,6 +417,11 @@ def _share(a: Array, b: Array) -> bool:
 def _finisher(
     fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str], place: Place, labels: Any
 ) -> Callable[[Arrays], dict[str, Any]]:
+    """The function from output arrays, one per leaf, to the results of a call by name.
+
+    A result is copied into the caller's NumPy buffer if there is one; otherwise it has the kind of the arguments:
+    DataArray before Field, JAX array and NumPy array. `kinds` has the kind of each argument (`kind_of`).
+    """
     kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
     buffers = {
         p.name: arguments[p.name]
@@ -424,12 +449,15 @@ def _holds_numpy(param: Var, buffer: Any) -> bool:
 
 
 def _memory(array: Any) -> Any:
-    """The array of one with names, or itself; nothing of one that is not read."""
+    """The data of a DataArray or Field, or the array itself; None for data in a file."""
     return array if is_array(array) else None if Unread.in_file(array) else getattr(array, "data", None)
 
 
 def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
-    """Put results into the caller's buffers, which may overlap the inputs: everything is computed by now."""
+    """Copy the leaves of a result into the caller's buffer (an array or nested tuple of arrays), which is returned.
+
+    It may overlap the inputs: everything is computed by now. A DataArray loses its encoding.
+    """
     for (name, _, leaf), array in zip(leaves_of(buffer, param.type.element, param.name), arrays, strict=True):
         view = leaf if is_array(leaf) else placed(leaf, name, param.type.dims, place.intervals.get(name))
         np.copyto(view, np.asarray(array))
@@ -439,6 +467,7 @@ def _write(param: Var, buffer: Any, arrays: Sequence[Any], place: Place) -> Any:
 
 
 def _as_kind(kind: str, param: Var, leaf: str, array: Any, labels: Any, place: Place) -> Any:
+    """One leaf of a result as an array of the kind "jax", "field", "xarray" or "numpy"; `leaf` is its name: `x[0]`."""
     if kind == "numpy" and is_traced(array):
         kind = "jax"  # in somebody's trace
     match kind:
@@ -455,9 +484,9 @@ def _as_kind(kind: str, param: Var, leaf: str, array: Any, labels: Any, place: P
 
 
 def labelled_data(array: Any) -> Any:
-    """The numbers of a DataArray that is a result: NumPy's, but for those of traces and of several processes."""
-    here = is_array(array) or (not is_traced(array) and getattr(array, "is_fully_addressable", True))
-    return writable(array) if here else array
+    """The data of a result's DataArray: NumPy's, except for traced arrays and those sharded over several processes."""
+    on_host = is_array(array) or (not is_traced(array) and getattr(array, "is_fully_addressable", True))
+    return writable(array) if on_host else array
 
 
 def writable(array: Any) -> Array:
@@ -467,7 +496,10 @@ def writable(array: Any) -> Array:
 
 
 def refuse_absent_outputs(fencil: Fencil, holes: Mapping[str, SkipValues], full: frozenset[str]) -> Any:
-    """The facts of a fencil with its tables; raises T41 where an output may be absent."""
+    """The absence analysis of a fencil with its tables' holes (slots of -1).
+
+    Raises T41 where an output may be absent.
+    """
     facts = analyse_absence(fencil, holes, full)
     if facts.refused:
         raise DiagnosticError(facts.refused)

@@ -35,27 +35,27 @@ class Coordinate:
     value: Any
     """A DataArray or a Field."""
     dims: Dims
-    """Its intervals, where those of its argument are told by labels too."""
+    """Its dims in the coordinates of the call, aligned by label with those of other arguments."""
     units: str = ""
     even: bool = False
-    """Whether its steps are equal, so that it is known beyond its ends."""
+    """True if its steps are equal, so that it can be extrapolated beyond its ends."""
     round: Round | None = None
-    """How it goes round where its dim is periodic."""
+    """Its span and period if it rises or falls throughout, for periodic dims; otherwise None."""
     owners: tuple[str, ...] = ()
-    """The arguments that have it, as messages call them."""
+    """The arguments that have it, by their name in messages."""
     arrays: tuple[Any, ...] = ()
-    """The DataArrays that these are."""
+    """The DataArrays of these owners."""
     index: int = 0
-    """Which it is of those of its name."""
+    """Its number among the different coordinates of its name."""
 
     @property
     def type(self) -> TensorType | None:
-        """The type of the field that it is; None for dates, texts and the like."""
+        """Its tensor type; None for dates, texts and other values without an element type."""
         element = scalar_of(self.value.dtype)
         return None if element is None else TensorType(element, self.dims)
 
     def course(self, dim: str) -> Course:
-        """The course along a periodic dim of its own."""
+        """The course of its rows along one of its dims; without a period if the values are no numbers in memory."""
         numbers = _numbers(self)
         if dim not in self.dims or not _in_memory(numbers) or self.value.dtype.kind not in "iuf":
             return Course(None, False, False)
@@ -64,25 +64,25 @@ class Coordinate:
 
     @property
     def key(self) -> Hashable:
-        """The key of a trace."""
+        """The part of a trace's cache key for this coordinate."""
         falls = self.round is not None and self.round.span < 0
         return self.name, self.owners, str(self.value.dtype), self.dims, self.dims.names, self.units, self.even, falls
 
 
 AROUND = " around "
-"""Between the name of a coordinate of several dims and a periodic dim along which its course was asked for."""
+"""The separator in keys `lat around I`, for the course of a coordinate of several dims along a periodic dim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The course of a coordinate of several dims along a periodic one: where all its rows end, and may go on."""
+    """A coordinate of several dims along a periodic dim: its rows are monotonic with a period, or closed."""
 
     round: Round | None
-    """Of rows that all rise, or all fall; the largest span, and the smallest turn."""
+    """The largest span and smallest turn of the rows, if all rise or all fall; otherwise None."""
     closes: bool
-    """True if from the last to the first it is no further than two of the largest steps, as of latitudes and areas."""
+    """True if in each row last and first value differ by two largest steps at most, as latitudes and areas do."""
     known: bool = True
-    """False where nobody can look at its numbers."""
+    """False if its numbers are not in memory (traced, or on another device)."""
 
     @property
     def key(self) -> Hashable:
@@ -90,7 +90,7 @@ class Course:
 
     @staticmethod
     def through(rows: Any) -> Course:
-        """The course of rows of numbers, less those that hold NaN."""
+        """The course of a two-dimensional array of rows; those that hold NaN do not count."""
         rows = rows[~np.isnan(rows).any(axis=1)]
         if not rows.size or rows.shape[1] < 2:
             return Course(None, bool(rows.size))
@@ -106,48 +106,49 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """The coordinates of the arguments of one call, looked at when they are asked for."""
+    """The coordinates of the arguments of one call, computed on request."""
 
     arguments: Mapping[str, Any]
     place: Mapping[int, Dims] = field(default_factory=dict[int, Dims])
-    """The intervals of arrays, by their identity, where a buffer for the result has a part in them."""
+    """The dims of arrays by `id(array)`, where the buffer of a result takes part in their alignment."""
 
     def named(self, name: str) -> tuple[Coordinate, ...]:
-        """The coordinates of a name: one, or several where arguments differ in it."""
+        """The coordinates of a name: one, or several numbered ones where arguments have different values."""
         return tuple(replace(one, index=k) for k, one in enumerate(distinct(self._of_arguments(name))))
 
     def names(self, array: Any = None) -> list[str]:
-        """The names that there are: of one argument where it is a DataArray, or of all."""
+        """The names of the coordinates of `array` if it is a DataArray, otherwise of all arguments."""
         if getattr(array, "coords", None) is not None:
             return [str(n) for n in array.coords]
         every = (str(n) for o in operands_of(self.arguments) for n in getattr(o.value, "coords", ()))
         return list(dict.fromkeys(every))
 
     def taken(self, which: Mapping[str, tuple[str, int]]) -> dict[str, Coordinate]:
-        """Coordinates by parameter, from the name of each and which of this name it is."""
+        """The coordinate of each parameter, which `which` gives as (name, index among those of the name)."""
         return {parameter: self.named(name)[index] for parameter, (name, index) in which.items()}
 
     def values(self, which: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-        """Their arrays by parameter."""
+        """The array or DataArray of the coordinate of each parameter; `which` as in `taken`."""
         coordinates = {p: c.value for p, c in self.taken(which).items()}
         return {p: v.data if kind_of(v) == "field" else v for p, v in coordinates.items()}
 
     def key(self, names: Collection[str]) -> Hashable:
-        """The key of a trace that asks for these names."""
+        """The part of a trace's cache key for the coordinates, and the courses `name around dim`, that it reads."""
         return tuple((n, tuple(c.key for c in self.named(n))) for n in sorted(names) if AROUND not in n) + tuple(
             (n, tuple(c.course(dim).key for c in self.named(base)))
             for n in sorted(names) if AROUND in n for base, _, dim in (n.partition(AROUND),)
         )  # fmt: skip
 
     def _of_arguments(self, name: str) -> Iterator[Coordinate]:
+        """The coordinate `name` of each argument that has it; `time as days since ...` gives dates as numbers."""
         operands = operands_of(self.arguments)
         base, _, units = name.partition(DATED)
         having = [o for o in operands if base in getattr(o.value, "coords", ())]
-        where = placed(operands) if having else {}
+        dims_of_operand = placed(operands) if having else {}
         for o in having:
-            at, value = self.place.get(id(o.value), where[o.name]), o.value.coords[base]
+            dims, value = self.place.get(id(o.value), dims_of_operand[o.name]), o.value.coords[base]
             refuse_packed(value, base)
-            yield coordinate_of(in_units(value, units).rename(name) if units else value, at, (o.name,), (o.value,))
+            yield coordinate_of(in_units(value, units).rename(name) if units else value, dims, (o.name,), (o.value,))
 
 
 _SECONDS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0}
@@ -174,7 +175,7 @@ def in_units(dates: Any, units: str) -> Any:
 
 
 def _parted(units: str) -> tuple[str, str]:
-    """The unit, and the date since which it counts."""
+    """The unit in the singular and the date of "days since 2000-01-01"; raises V37 for other texts."""
     unit, _, origin = units.partition(" since ")
     unit = unit.strip().lower().removesuffix("s")
     if unit not in _SECONDS or not origin:
@@ -183,14 +184,14 @@ def _parted(units: str) -> tuple[str, str]:
 
 
 def _seconds(dates: Any, calendar: str) -> Any:
-    """Dates as seconds since 1970."""
+    """Dates of NumPy (calendar "") or of a calendar of cftime as float seconds since 1970."""
     if dates.dtype.kind == "M":
         return (dates - np.datetime64(0, "s")) / np.timedelta64(1, "us") / 1e6
     return np.asarray(importlib.import_module("cftime").date2num(dates, _EPOCH, calendar), np.float64)
 
 
 def _start(origin: str, calendar: str) -> float:
-    """A date as seconds since 1970, in a calendar of cftime or NumPy's."""
+    """The text of a date as seconds since 1970, in a calendar of cftime or NumPy's (""); raises V37 if it is none."""
     try:
         if not calendar:
             return float(_seconds(np.datetime64(origin.strip(), "us"), ""))
@@ -201,21 +202,21 @@ def _start(origin: str, calendar: str) -> float:
 
 
 def distinct(coordinates: Iterable[Coordinate]) -> list[Coordinate]:
-    """Coordinates without those that are parts of others, which have their owners."""
+    """Coordinates merged where they agree on common points: the larger one remains, with the owners of both."""
     merged: list[Coordinate] = []
     for new in coordinates:
-        same = next((k for k, old in enumerate(merged) if _agree(old, new)), None)
-        if same is None:
+        agreeing = next((k for k, old in enumerate(merged) if _agree(old, new)), None)
+        if agreeing is None:
             merged.append(new)
         else:
-            wide, other = sorted((merged[same], new), key=lambda c: -int(np.prod(c.dims.shape)))
-            owners, arrays = merged[same].owners + new.owners, merged[same].arrays + new.arrays
-            merged[same] = replace(wide, units=wide.units or other.units, owners=owners, arrays=arrays)
+            larger, smaller = sorted((merged[agreeing], new), key=lambda c: -int(np.prod(c.dims.shape)))
+            owners, arrays = merged[agreeing].owners + new.owners, merged[agreeing].arrays + new.arrays
+            merged[agreeing] = replace(larger, units=larger.units or smaller.units, owners=owners, arrays=arrays)
     return merged
 
 
 def coordinate_of(value: Any, dims: Dims, owners: tuple[str, ...] = (), arrays: tuple[Any, ...] = ()) -> Coordinate:
-    """A coordinate of a DataArray that stands on `dims`."""
+    """The coordinate `value` of an argument on `dims`, with its steps and its period."""
     along = Dims(tuple((str(d), dims[str(d)]) for d in value.dims))
     units = str(value.attrs.get("units", ""))
     even, around = even_step(value.variable), round_of(value.variable)
@@ -223,7 +224,7 @@ def coordinate_of(value: Any, dims: Dims, owners: tuple[str, ...] = (), arrays: 
 
 
 def even_step(variable: Any) -> bool:
-    """True if a coordinate has equal steps, as far as single precision, in which files hold coordinates, can say."""
+    """True if a variable is a numeric, one-dimensional coordinate with equal steps within the rounding of float32."""
     if variable.ndim != 1 or variable.dtype.kind not in "iuf" or not _in_memory(variable._data):
         return False
     values: Any = np.asarray(variable.values)
@@ -231,23 +232,25 @@ def even_step(variable: Any) -> bool:
 
 
 def has_equal_steps(values: Any) -> bool:
-    """True if numbers have equal steps, as far as single precision can say."""
+    """True if the steps of values are equal within `rounding_of` them."""
     steps: Any = np.diff(values)
     return bool(np.all(np.abs(steps - steps[0]) <= rounding_of(values)))
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """From the first label to the last, and on to the first again; both are negative where labels fall."""
+    """The extent of periodic labels; both numbers are negative where labels fall."""
 
     span: float
+    """Last label less first."""
     turn: float
-    """With the step from the last to the first: of equal steps one more, of others two of the largest at most."""
+    """The span plus the step from the last point round to the first: with equal steps one, otherwise two largest."""
     even: bool
+    """True if all steps are equal."""
 
 
 def round_of(variable: Any) -> Round | None:
-    """The period of labels; None for those that neither rise nor fall throughout, and for values that are no numbers.
+    """The span and period of labels; None if they neither rise nor fall throughout, or are no numbers.
 
     >>> import xarray as xr
     >>> round_of(xr.Variable("lon", [270.0, 180.0, 90.0, 0.0]))
@@ -268,7 +271,10 @@ def round_of(variable: Any) -> Round | None:
 
 
 def signed_period(dim: str, period: float, around: Round | None) -> float:
-    """The period of a dim as its labels go on by it, negative where they fall; raises V42 for labels of another one."""
+    """The period with the sign of the steps of the labels `around`; raises V42 where the two contradict each other.
+
+    With equal steps the period must be the turn within rounding, otherwise lie between the span and the turn.
+    """
     period = abs(period)
     says = f"the period of {dim} is {period:.9g}"
     if around is None:
@@ -279,23 +285,23 @@ def signed_period(dim: str, period: float, around: Round | None) -> float:
     if not (abs(period - turn) <= slack if around.even else span < period <= turn):
         again = f"{dim} has its first point twice: x.isel({dim}=slice(None, -1))"
         theirs = f"say that of the labels: ti.boundary.periodic({turn:.9g})" if around.even else "both have one unit"
-        kind = f"its labels go round in {turn:.9g}" if around.even else f"its labels span {span:.9g}"
-        raise refuse("V42", f"{says}, and {kind}.", f"{again if abs(period - span) <= slack else theirs}.")
+        described = f"its labels go round in {turn:.9g}" if around.even else f"its labels span {span:.9g}"
+        raise refuse("V42", f"{says}, and {described}.", f"{again if abs(period - span) <= slack else theirs}.")
     return -period if around.span < 0 else period
 
 
 def rounding_of(values: Any) -> Any:
-    """The rounding up to which steps of a coordinate are called equal."""
+    """The difference up to which steps of values count as equal: four float32 roundings, 0 for integers."""
     return 4.0 * np.finfo("float32").eps * np.abs(values).max() if values.dtype.kind == "f" else 0
 
 
 def _in_memory(data: Any) -> bool:
-    """True if numbers are NumPy's, or a file's that is read when it is looked at."""
+    """True if data are NumPy's, or wrapped by xarray or pandas, so that their numbers can be read."""
     return is_array(data) or data.__class__.__module__.partition(".")[0] in ("xarray", "pandas")
 
 
 def _agree(a: Coordinate, b: Coordinate) -> bool:
-    """True if two coordinates are the same on the points that both have."""
+    """True if two coordinates have the same name, dims, dtype, unit, and values on their common points."""
     if (a.name, a.dims.names, a.value.dtype) != (b.name, b.dims.names, b.value.dtype):
         return False
     if a.units and b.units and not is_same(a.units, b.units):

@@ -67,10 +67,13 @@ class Operand:
 
 
 def operands_of(values: Mapping[str, Any], declared: Mapping[str, Dims] | None = None) -> list[Operand]:
-    """The arrays with names of dims among values and in tuples of them, called as in messages: `x`, `x[0]`."""
-    known = declared or {}
+    """The DataArrays and Fields among `values`, also within nested tuples, each with its name in messages: `x`, `x[0]`.
+
+    `declared` has the dims of parameters, by parameter name; bare arrays and numbers are left out.
+    """
+    dims_by_param = declared or {}
     return [
-        Operand(path, leaf, dict(known[name].items) if name in known else {})
+        Operand(path, leaf, dict(dims_by_param[name].items) if name in dims_by_param else {})
         for name, value in values.items()
         for path, leaf in _leaves(name, value)
         if kind_of(leaf) in ("xarray", "field")
@@ -78,6 +81,7 @@ def operands_of(values: Mapping[str, Any], declared: Mapping[str, Dims] | None =
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The members of a nested tuple as (`x[0][1]`, array); a value that is no tuple as (`x`, value)."""
     if is_tuple(value):
         for k, member in enumerate(value):
             yield from _leaves(f"{name}[{k}]", member)
@@ -86,7 +90,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def labels_of(value: Any, dim: str) -> Any:
-    """The index of a dim, as pandas has it; None where there is none."""
+    """The pandas index of a dim of a DataArray, in native byte order; None where the array has no index for it."""
     index: Any = getattr(value, "xindexes", {}).get(dim)
     if index is None:
         return None
@@ -116,20 +120,21 @@ def drop_indexes(array: Any, *dims: Any) -> Any:
 
 
 def placed(operands: Sequence[Operand], moved: Mapping[str, int] | None = None) -> dict[str, Dims]:
-    """The intervals of all operands, in the coordinates of the program: labels less what dims have `moved` by.
+    """The dims of every operand by its name, on intervals in the coordinates of the program.
 
-    Raises A25, A26 and A28 for labels that do not say where two arrays meet.
+    `moved` is the offset by dim from a coordinate of the program to the caller's label; intervals that come from labels
+    or from a Field are shifted back by it. Raises A25, A26, A28, A44 and A45 where labels do not align.
     """
     by_dim: dict[str, list[Operand]] = {}
     for o in operands:
         for dim in o.extents:
             by_dim.setdefault(dim, []).append(o)
-    starts = {dim: _along(dim, some, (moved or {}).get(dim, 0)) for dim, some in by_dim.items()}
+    starts = {dim: _along(dim, along_dim, (moved or {}).get(dim, 0)) for dim, along_dim in by_dim.items()}
     with halves(o.value for o in operands):
         staggered = {dim: half for dim in by_dim if (half := half_of(dim)) is not None and half.whole in by_dim}
     for dim, half in staggered.items():
-        if by := _beside(half, dim, by_dim, starts):
-            moving, distance = by
+        if correction := _beside(half, dim, by_dim, starts):
+            moving, distance = correction
             starts[moving] = _along(moving, by_dim[moving], (moved or {}).get(moving, 0), distance)
     return {
         o.name: Dims(tuple((d, Interval(starts[d][o.name], starts[d][o.name] + n)) for d, n in o.extents.items()))
@@ -138,7 +143,7 @@ def placed(operands: Sequence[Operand], moved: Mapping[str, int] | None = None) 
 
 
 def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
-    """The intervals of the DataArrays among the arguments of an operator, by their identity."""
+    """The dims of the arguments of an operator, by `id(array)`, aligned by label; empty without a DataArray."""
     operands = operands_of(values)
     if not any(kind_of(o.value) == "xarray" for o in operands):
         return {}
@@ -147,7 +152,12 @@ def placed_by_identity(values: Mapping[str, Any]) -> dict[int, Dims]:
 
 
 def _along(dim: str, operands: Sequence[Operand], moved: int, further: int = 0) -> dict[str, int]:
-    """The start of each operand along a dim, those with labels `further` points on."""
+    """The start of each operand along a dim, by name, in the coordinates of the program.
+
+    A Field starts where its interval does, arrays with labels where the labels align (`_starts_by_label`), both less
+    `moved`. Others start with their parameter, without one like an operand of the same extent, or else at 0.
+    `further` points are added to the starts of arrays with labels.
+    """
     starts: dict[str, int] = {}
     labelled: list[tuple[Operand, Any]] = []
     for o in operands:
@@ -156,24 +166,30 @@ def _along(dim: str, operands: Sequence[Operand], moved: int, further: int = 0) 
         elif (labels := labels_of(o.value, dim)) is not None:
             labelled.append((o, labels))
     if labelled:
-        starts.update({name: start + further for name, start in _of_labelled(dim, labelled, moved).items()})
+        starts.update({name: start + further for name, start in _starts_by_label(dim, labelled, moved).items()})
     for o in operands:
         if o.name not in starts:
-            same = (p for p in operands if p.name in starts and p.extents[dim] == o.extents[dim])
-            like = None if o.declared else next(same, None)
-            starts[o.name] = o.declared[dim].start if dim in o.declared else starts[like.name] if like else 0
+            same_extent = (p for p in operands if p.name in starts and p.extents[dim] == o.extents[dim])
+            model = None if o.declared else next(same_extent, None)
+            starts[o.name] = o.declared[dim].start if dim in o.declared else starts[model.name] if model else 0
     return starts
 
 
-def _of_labelled(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: int) -> dict[str, int]:
+def _starts_by_label(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: int) -> dict[str, int]:
+    """The start of each (operand, pandas index) along a dim: the first label where all labels are points.
+
+    Otherwise one operand begins the axis (points, then one that fills its parameter, then the first), and the others
+    start at their distance from it. Arrays of a declared parameter are joined "inner", those of operators as xarray's
+    option `arithmetic_join` says.
+    """
     join = "inner" if any(o.declared for o, _ in labelled) else xarray_option("arithmetic_join", "inner")
-    whole = [(o, labels) for o, labels in labelled if interval_of(labels) is not None]
-    if len(whole) == len(labelled) and join == "inner":
-        return {o.name: int(labels[0]) - moved for o, labels in whole}
+    counted = [(o, labels) for o, labels in labelled if interval_of(labels) is not None]
+    if len(counted) == len(labelled) and join == "inner":
+        return {o.name: int(labels[0]) - moved for o, labels in counted}
     # one that fills its parameter says where the axis begins
     filling = [(o, x) for o, x in labelled if dim in o.declared and len(o.declared[dim]) == len(x)]
-    model, axis = [*whole, *filling, *labelled][0]
-    begin = int(axis[0]) - moved if whole else model.declared[dim].start if dim in model.declared else 0
+    model, axis = [*counted, *filling, *labelled][0]
+    begin = int(axis[0]) - moved if counted else model.declared[dim].start if dim in model.declared else 0
     starts = {model.name: begin}
     for o, labels in labelled:
         if o is not model:
@@ -188,7 +204,11 @@ def xarray_option(name: str, default: Any) -> Any:
 
 
 def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any], join: str) -> int:
-    """The distance in points from the first labels to the second."""
+    """The distance in points from the start of the first index to that of the second: 1 for 10, 20, 30 and 20, 30.
+
+    Each is an (operand, pandas index). Raises A44 for different calendars, A26 for labels that repeat, A25 where no run
+    of equal labels aligns them, and A28 for a `join` other than "inner" where one has labels that the other lacks.
+    """
     (a, axis), (b, labels) = first, second
     if labels is axis or (len(labels) == len(axis) and bool(labels.equals(axis))):
         return 0
@@ -229,9 +249,11 @@ def _distance(dim: str, first: tuple[Operand, Any], second: tuple[Operand, Any],
 def _beside(
     half: Half, dim: str, by_dim: Mapping[str, Sequence[Operand]], starts: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, int] | None:
-    """Of two staggered dims the one that moves, and its offset, so that labels of one lie between those of the other.
+    """The dim whose labelled arrays must be shifted, and by how many points, for staggered labels to lie between whole.
 
-    Labels that are points stay, and beside them the others move. Raises A45 for labels that lie otherwise.
+    `dim` is the staggered dim of `half.whole`, `starts` has the start of each operand by dim and name. A dim whose
+    labels are the points themselves is not shifted. None where one of the two has no labels, where the labels decide
+    nothing (texts), and where no shift is needed. Raises A45 for labels that do not lie between.
     """
     models = [
         next(((o, x) for o in by_dim[d] if (x := labels_of(o.value, d)) is not None and len(x)), None)
@@ -258,12 +280,14 @@ def _beside(
 
 
 def _ordered(labels: Any) -> bool:
-    """True if labels are numbers or dates, of which one lies between two others."""
+    """True if labels are numbers or dates, whose order says which label lies between two others."""
     return labels.dtype.kind in "iufmM" or calendar_of(labels) != ""
 
 
 def _first_between(points: Any, between: Any) -> int | None:
-    """The number of the first of `between` where number i lies between points i - 1 and i; None where none does.
+    """The number of the first label of `between`, where label number i lies between points[i - 1] and points[i].
+
+    Numbers rise by one from label to label. None where the labels of `between` do not lie so, or are not monotonic.
 
     >>> import pandas as pd
     >>> x = pd.Index([0.0, 10.0, 20.0])
@@ -303,13 +327,17 @@ def _listed(labels: Any) -> str:
 
 
 def calendar_of(labels: Any) -> str:
-    """The calendar of dates: of cftime its own, of NumPy the one that CF calls proleptic_gregorian; "" for others."""
+    """The CF calendar of dates: the attribute of cftime's, "proleptic_gregorian" for datetime64.
+
+    "" for other labels.
+    """
     if labels.dtype.kind == "M":
         return "proleptic_gregorian"
     return str(getattr(labels[0], "calendar", "")) if labels.dtype.kind == "O" and len(labels) else ""
 
 
 def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError:
+    """A25, that `a` has the label `x` where `b` has `y`; the hint has a tolerance where labels differ by rounding."""
     message = f"the labels along {dim} differ: '{a.name}' has {_shown(x)} where '{b.name}' has {_shown(y)}."
     if (apart := _rounding_between(labels_of(a.value, dim), labels_of(b.value, dim))) is not None:
         return refuse(
@@ -326,7 +354,9 @@ def _unlike(dim: str, a: Operand, b: Operand, x: Any, y: Any) -> DiagnosticError
 
 
 def _rounding_between(first: Any, second: Any) -> float | None:
-    """A tolerance within which labels are others, of single precision; None for labels that are further apart.
+    """The tolerance with which `reindex` matches each label of the shorter index to one of the longer.
+
+    None for equal labels, labels that are no floats, and those further apart than the rounding of single precision.
 
     >>> import pandas as pd
     >>> x = pd.Index([0.1, 0.2])
@@ -345,7 +375,7 @@ def _rounding_between(first: Any, second: Any) -> float | None:
 
 
 def _shown(label: Any) -> str:
-    """A label as a person writes it."""
+    """The text of a label in messages: dates in ISO form without midnight, numbers without the type of NumPy."""
     if hasattr(label, "isoformat"):
         return str(label.isoformat()).removesuffix("T00:00:00")
     return repr(label.item()) if hasattr(label, "item") else repr(label)
@@ -356,13 +386,16 @@ class Place:
     """The place of the arrays of a call in the coordinates of its program."""
 
     intervals: Mapping[str, Dims]
-    """Of every array with names, by what messages call it."""
+    """The dims of every DataArray and Field in the coordinates of the program, by name in messages: `x[0]`."""
     moved: Mapping[str, int]
-    """What dims have moved by: a label is a coordinate of the program and this."""
+    """The offset of each dim that moved: the caller's label is the coordinate of the program plus the offset."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], moved: Mapping[str, int]) -> Place:
-        """The place of a call; raises what `placed` and `refuse_unsteady` do."""
+        """The place of the arguments of a call, `NOWHERE` for bare arrays.
+
+        Raises what `placed` and `refuse_unsteady` do.
+        """
         operands = operands_of(arguments, {p.name: p.type.dims for p in fencil.params})
         if not operands:
             return NOWHERE
@@ -370,7 +403,7 @@ class Place:
         return Place(placed(operands, moved), moved)
 
     def outside(self, dims: Dims) -> Dims:
-        """Intervals of the program in the coordinates of the caller."""
+        """Dims in the coordinates of the program, shifted to the labels of the caller."""
         if not self.moved:
             return dims
         return Dims(tuple((n, i.shifted(-self.moved.get(n, 0))) for n, i in dims.items))
@@ -384,9 +417,10 @@ NOWHERE = Place({}, {})
 
 
 def moves(declared: Mapping[str, Mapping[str, int | None]], operands: Sequence[Operand]) -> dict[str, int]:
-    """The offsets of the dims of a program with sizes, by which arrays that say their points stand where types say.
+    """The offset of each dim of a program with sizes: first point of an argument less the start that its type declares.
 
-    `declared` has where the dims of each parameter start, None where a size says so: such dims stay.
+    `declared` has the start of every dim of each parameter, None for a start that a size gives; such dims do not move.
+    The first Field or array with integer labels along a dim decides; offsets of 0 are left out.
     """
     offsets: dict[str, int] = {}
     fixed = {d for dims in declared.values() for d, start in dims.items() if start is None}
@@ -404,23 +438,23 @@ def moves(declared: Mapping[str, Mapping[str, int | None]], operands: Sequence[O
 
 
 def brought(value: Any, moved: Mapping[str, int]) -> Any:
-    """The same value with its labels where the program counts from; in tuples, too."""
+    """A Field, a DataArray with integer labels, or a tuple of them, with its points less the offsets in `moved`."""
     if is_tuple(value):
         return tuple(brought(v, moved) for v in value)
     match kind_of(value):
         case "field":
-            back = {n: i.shifted(moved.get(n, 0)) for n, i in value.dims.items}
-            return type(value)(value.data, Dims(tuple(back.items())))
+            intervals = {n: i.shifted(moved.get(n, 0)) for n, i in value.dims.items}
+            return type(value)(value.data, Dims(tuple(intervals.items())))
         case "xarray":
             labels = {d: labels_of(value, d) for d in moved if d in value.dims}
-            counted = {d: x for d, x in labels.items() if x is not None and interval_of(x) is not None}
-            return value.assign_coords({d: x - moved[d] for d, x in counted.items()}) if counted else value
+            by_point = {d: x for d, x in labels.items() if x is not None and interval_of(x) is not None}
+            return value.assign_coords({d: x - moved[d] for d, x in by_point.items()}) if by_point else value
         case _:
             return value
 
 
 def _absolute(fencil: Fencil) -> frozenset[str]:
-    """The dims whose coordinates a program computes with: positions, tables, indices, names."""
+    """The dims along which a program depends on absolute coordinates: positions, neighbour tables, indices, names."""
     absolute = {n.removeprefix("_NB_") for p in fencil.params for n in p.type.dims.names if n.startswith("_NB_")}
     for node in postorder(*values(fencil.closures)):
         if not isinstance(node, Call):
@@ -435,7 +469,7 @@ def _absolute(fencil: Fencil) -> frozenset[str]:
 
 
 ABSOLUTE: WeakCache[frozenset[str]] = WeakCache("dims whose coordinates programs compute with")
-"""Of each fencil the dims that cannot move with an array."""
+"""The dims of `_absolute` by fencil: a program gives other results when these move with their labels."""
 
 
 def refuse_moved(fencil: Fencil, moved: Mapping[str, int]) -> None:
@@ -456,6 +490,7 @@ def refuse_moved(fencil: Fencil, moved: Mapping[str, int]) -> None:
 
 
 def _shifted(fencil: Fencil) -> frozenset[str]:
+    """The dims along which the access map of any call has an offset."""
     calls = (node for node in postorder(*values(fencil.closures)) if isinstance(node, Call))
     return frozenset(d for node in calls for access in node.accesses or () if access for d in access.offsets)
 
@@ -490,7 +525,10 @@ def refuse_unsteady(fencil: Fencil, operands: Sequence[Operand]) -> None:
 
 
 def _uneven(labels: Any) -> str:
-    """The fault in the steps of labels; floats may have any step but 0, as stretched grids have."""
+    """The fault in the steps of labels, as the end of a message.
+
+    "" for equal steps, and for floats that do not repeat.
+    """
     if len(labels) < 2 or interval_of(labels) is not None:
         return ""
     if not labels.is_unique:
@@ -504,8 +542,8 @@ def _uneven(labels: Any) -> str:
         return f"have no steps: {_shown(labels[0])}, {_shown(labels[1])}"
     if labels.dtype.kind not in "iumMO":
         return f"have no steps: {_shown(labels[0])}, {_shown(labels[1])}"
-    other = np.flatnonzero(steps != steps[0])
-    if not len(other):
+    unequal = np.flatnonzero(steps != steps[0])
+    if not len(unequal):
         return ""
-    k = int(other[0])
+    k = int(unequal[0])
     return f"have unequal steps: {', '.join(_shown(labels[j]) for j in range(k - 1, k + 2))}"

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundProgram(CacheOwner, Displayed):
-    """A program and the values of some of its parameters: arrays of their own, one per leaf, that nobody can change.
+    """A program and the values of some of its parameters: read-only copies, one array per leaf.
 
-    While sizes are missing, values are kept as they came; they are checked when the first call tells the sizes.
+    While sizes are missing, values stay unchecked in `pending`, until the arguments of a call tell the sizes.
     """
 
     program: Fencil | Template
     constants: Mapping[str, tuple[Array, ...]]
     holes: Mapping[str, SkipValues]
-    """Of each bound table, the slots in which it holds -1."""
+    """The slots that hold -1, by bound neighbour table."""
     sizes: Mapping[str, int]
     pending: Mapping[str, Any]
     """Values that wait for sizes."""
     specialised: RecentCache[tuple[int, ...], BoundProgram] = field(
         default_factory=lambda: RecentCache("bound programs at their sizes", SIZES)
     )
-    """The program at the sets of sizes that were asked for last."""
+    """The bound fencils by the values of all sizes, the last `SIZES` of them."""
 
     @staticmethod
     def of(program: Any) -> BoundProgram:
@@ -54,13 +54,16 @@ class BoundProgram(CacheOwner, Displayed):
         return () if isinstance(self.program, Fencil) else tuple(n for n in self.program.sizes if n not in self.sizes)
 
     def at(self, sizes: Mapping[str, int]) -> BoundProgram:
-        """The program at all its sizes, its values checked."""
+        """The bound fencil at all sizes, its pending values checked; cached in `specialised`.
+
+        A fencil is returned itself.
+        """
         if isinstance(self.program, Fencil):
             return self
-        known = {**self.sizes, **sizes}
-        fencil = self.program.specialise(**known)
-        key = tuple(known[n] for n in self.program.sizes)
-        return self.specialised.of(key, lambda: replace(bind_program(fencil, self.pending), sizes=known))
+        all_sizes = {**self.sizes, **sizes}
+        fencil = self.program.specialise(**all_sizes)
+        key = tuple(all_sizes[n] for n in self.program.sizes)
+        return self.specialised.of(key, lambda: replace(bind_program(fencil, self.pending), sizes=all_sizes))
 
     def __call__(self, /, *datasets: Any, **arguments: Any) -> Any:
         """Run on the default backend."""
@@ -79,7 +82,7 @@ class BoundProgram(CacheOwner, Displayed):
 
 
 def program_of(program: Any) -> Any:
-    """The fencil, or the program with sizes, that something runs; raises I05 for an operator that was not called.
+    """The fencil or template of a program: bound, compiled, lifted, or of an operator; I05 if it was not called.
 
     >>> import tensorir as ti
     >>> program_of(ti.parse("f(out: tensor<float, I[0:n]>) { out ← 1.0; }").bind(n=4)).name
@@ -89,6 +92,7 @@ def program_of(program: Any) -> Any:
 
 
 def _bound(program: Any) -> BoundProgram:
+    """The bound program of any object that runs one; of an operator the plan of its last call (I05 without a call)."""
     engine: Any = getattr(program, "engine", None)
     if engine is not None:
         program = engine.program
@@ -106,7 +110,9 @@ def _bound(program: Any) -> BoundProgram:
 
 
 def subject(program: Any) -> Fencil | BoundProgram:
-    """The program with its sizes known; raises I05 for an operator that was not called, B09 where sizes are missing.
+    """The fencil, or the bound program if arrays are bound.
+
+    Raises I05 for an operator without a call, B09 without sizes.
 
     >>> import tensorir as ti
     >>> subject(ti.parse("f(out: tensor<float, I[0:4]>) { out ← 1.0; }")).name
@@ -119,7 +125,7 @@ def subject(program: Any) -> Fencil | BoundProgram:
 
 
 def fencil_of(program: Any) -> Fencil:
-    """The fencil alone."""
+    """The fencil of anything that `subject` accepts, without its bound values."""
     fencil = BoundProgram.of(subject(program)).program
     assert isinstance(fencil, Fencil)
     return fencil

@@ -1,11 +1,11 @@
-"""Quantities: what results are, as far as it follows from what the caller's DataArrays say: units, and whose values.
+"""Quantities: the units of results, and the parameter that each has the values of, from the units of arguments.
 
 A shift, a part, a choice between values of one unit keep it; a sum has the unit of any operand that is known to have
 one, and operands of two units are refused (A32), in comparisons and in the functions of scans too. Products and
 quotients of values with units have theirs, in the words of UDUNITS (`K m-1`), unless a number such as 9.81 or an angle
-is among their factors; functions have none here, rather than a wrong one, which is one and the same where it follows
-from the same units: a mean has the unit of its values whatever that of its weights is. A result is the *same quantity*
-as a parameter where it is made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a
+is among their factors. Functions have an unknown unit, rather than a wrong one; equal unknown units cancel in
+quotients: a mean has the unit of its values whatever that of its weights is. A result is the *same quantity* as a
+parameter where it is made of its values with weights that add up to 1: a part, a mean, a step of diffusion; a
 difference is not, though its unit is the same.
 
 >>> import tensorir as ti
@@ -32,9 +32,9 @@ from tensorir.ir.types import Element, Scalar
 from tensorir.runtime.errors import refuse
 from tensorir.runtime.memory import RecentCache, WeakCache
 
-# What calls that take functions give, in any domain in which two values can be joined: scans, folds, loops, choices.
+# Abstract interpretation of calls that take functions (scans, folds, loops, branches), over any domain with a join.
 #
-# What is carried from step to step is a fixed point: what it begins as, joined with what a step makes of it.
+# The carry is the least fixed point of carry = join(initial value, step(carry)).
 
 V = TypeVar("V")
 
@@ -43,10 +43,10 @@ def of_functions(
     node: Call, operands: Sequence[Any], apply: Applier[V], joined: Callable[[V, V], V], begun: Callable[[V], V],
     counter: V,
 ) -> V | None:  # fmt: skip
-    """The value of a call whose function operands are applied, or that makes or takes tuples; None of every other.
+    """The abstract value of a fold, scan, loop, branch, block, or tuple builtin; None for every other call.
 
-    `joined` is a value that is the one or the other, `begun` what is carried before the first step, from what it is
-    given, and `counter` the value of a loop's counter.
+    `apply` runs a function operand on abstract values, `joined` is the join of two values, `begun` maps the initial
+    value of a carry to the carry before the first step, and `counter` is the value of a loop's counter.
     """
     values: list[Any] = list(operands)
     match TABLE[node.op].control:
@@ -75,16 +75,17 @@ def of_functions(
 
 
 def _result(node: Call) -> int:
-    """The one of several results of functions that a call gives."""
+    """The index of the result, among several of a function or a tuple, that a call returns."""
     return int(node.static[0])
 
 
 def _settled(state: list[V], step: Callable[[list[V]], Sequence[V]], joined: Callable[[V, V], V]) -> list[V]:
+    """The fixed point of state = joined(state, step(state)), carry by carry, from an initial state."""
     while True:
-        further = [joined(a, b) for a, b in zip(state, step(state), strict=True)]
-        if repr(further) == repr(state):  # of which NaN is NaN
+        next_state = [joined(a, b) for a, b in zip(state, step(state), strict=True)]
+        if repr(next_state) == repr(state):  # compared as text, in which NaN equals NaN
             return state
-        state = further
+        state = next_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,39 +93,39 @@ class Quantity:
     """A quantity: unit, weight and source of a value, as far as they are known."""
 
     unit: str = ""
-    """"" where it is not known."""
+    """The UDUNITS text; "" for an unknown unit."""
     source: str = ""
-    """The parameter of whose values it is a weighted sum, "" where it is none."""
+    """The parameter that it is a weighted sum of points of; "" where it is no such sum."""
     weight: float = 0.0
-    """What the weights add up to; of a literal (without a source) its value."""
+    """The sum of the weights; for a literal (without a source) its value."""
     pure: bool = True
-    """False once it was scaled by a number that may be one of a constant with units, such as 9.81."""
+    """False once it was scaled by a literal that may be a constant with a unit, such as 9.81."""
     derived: bool = False
-    """True where the unit is that of a product or a quotient of units."""
+    """True if the unit was computed as a product or quotient of units, and not stated by an argument."""
     factor: int = 0
-    """The unit that nobody states, by number, of which this has one: weights have it. 0: none, `SEVERAL`: more."""
+    """The id (`_number_of`) of an unknown unit that is a factor of this one; 0: none, `SEVERAL`: more than one."""
     beside: str = ""
-    """The unit beside that factor."""
+    """The known unit that multiplies the unknown one: unit = `factor` × `beside`."""
     points: int = 1
     """The number of values that were added up."""
 
     @property
     def same_as(self) -> str:
-        """The parameter that this is the same quantity as."""
+        """The parameter that this is the same quantity as: the source, if the weights add up to 1; else ""."""
         return self.source if abs(self.weight - 1.0) < 1e-9 else ""
 
 
 UNKNOWN = Quantity()
 SEVERAL = -1
 _Known = Quantity | tuple["_Known", ...]
-"""What is known of a value: of a tuple what is of each member."""
+"""The quantity of a scalar value, or of each member of a tuple."""
 _Key = tuple[tuple[str, str], ...]
 FOUND: WeakCache[RecentCache[_Key, dict[str, Quantity]]] = WeakCache("units of programs")
-"""Of each fencil what was found, by the units of its parameters."""
+"""The result of `quantities` by fencil, and then by the units of its parameters."""
 
 
 def quantities(fencil: Fencil, units: Mapping[str, str]) -> dict[str, Quantity]:
-    """The quantities of outputs, from the units of parameters by name ("" for one that says none).
+    """The quantity of each output by name, from `units` of the parameters by name ("" for a DataArray without units).
 
     Members of tuples are called `x[0]`, among the parameters and the outputs.
 
@@ -151,6 +152,7 @@ def units_of(fencil: Fencil, units: Mapping[str, str]) -> dict[str, str]:
 
 
 def _quantities(fencil: Fencil, units: Mapping[str, str]) -> dict[str, Quantity]:
+    """`quantities` computed: closure by closure, an output written in part being joined with its earlier value."""
     known: dict[str, _Known] = {
         p.name: quantity for p in fencil.params if (quantity := _stated(p.type.element, p.name, units)) is not None
     }
@@ -160,14 +162,14 @@ def _quantities(fencil: Fencil, units: Mapping[str, str]) -> dict[str, Quantity]
         name, value = closure.output.name, evaluate(closure.value, env, _value)
         if name in known and (name in written or closure.region is not None):
             # written in part, or again: what it was, if that is the same
-            value = _each(lambda both: _one("update", both), [known[name], value])
+            value = _each(lambda pair: _one("update", pair), [known[name], value])
         known[name] = value
         written.add(name)
     return {n: q for p in fencil.outputs if p.name in known for n, q in _leaves(p.name, p.type.element, known[p.name])}
 
 
 def _stated(element: Element, name: str, units: Mapping[str, str]) -> _Known | None:
-    """The quantity of a parameter, None where nothing says that it has names."""
+    """The quantity of a parameter, or of each member of its tuple; None for an argument that is no DataArray."""
     if isinstance(element, Scalar):
         unit = units.get(name)
         return None if unit is None else Quantity(unit, name, 1.0, factor=0 if unit else _number_of(name))
@@ -175,12 +177,13 @@ def _stated(element: Element, name: str, units: Mapping[str, str]) -> _Known | N
     return None if all(m is None for m in members) else tuple(UNKNOWN if m is None else m for m in members)
 
 
-def _leaves(name: str, element: Element, known: _Known) -> Iterator[tuple[str, Quantity]]:
+def _leaves(name: str, element: Element, quantity: _Known) -> Iterator[tuple[str, Quantity]]:
+    """The quantities of the leaves of an output of a type, each with its name: `x[0][1]`."""
     if isinstance(element, Scalar):
-        yield name, known if isinstance(known, Quantity) else UNKNOWN
+        yield name, quantity if isinstance(quantity, Quantity) else UNKNOWN
         return
     for k, member in enumerate(element.members):
-        yield from _leaves(f"{name}[{k}]", member, _member(known, k))
+        yield from _leaves(f"{name}[{k}]", member, _member(quantity, k))
 
 
 def _member(known: _Known, k: int) -> _Known:
@@ -188,7 +191,7 @@ def _member(known: _Known, k: int) -> _Known:
 
 
 def _each(rule: Callable[[list[Quantity]], Quantity], values: Sequence[_Known]) -> _Known:
-    """The quantities by a rule for values, of tuples member by member."""
+    """`rule` applied to the quantities of several values, member by member if any of them is a tuple."""
     count = max((len(v) for v in values if isinstance(v, tuple)), default=None)
     if count is not None:
         return tuple(_each(rule, [_member(v, k) for v in values]) for k in range(count))
@@ -196,7 +199,7 @@ def _each(rule: Callable[[list[Quantity]], Quantity], values: Sequence[_Known]) 
 
 
 def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Known:
-    """The quantity of a literal, a call, or an operator applied to operands."""
+    """The transfer rule of the analysis: the quantity of a node from those of its operands (`apply` runs functions)."""
     match node:
         case Literal(value):
             return UNKNOWN if isinstance(value, bool) else Quantity(weight=float(value))
@@ -216,17 +219,20 @@ def _value(node: Expr, operands: Sequence[Any], apply: Applier[_Known]) -> _Know
 
 
 def _joined(a: _Known, b: _Known) -> _Known:
-    """A value that is the one or the other."""
+    """The join of two quantities, for a value that is the one or the other at run time; raises A32 for two units."""
     return _each(lambda both: _alike_in("what is carried", both), [a, b])
 
 
 def _begun(value: _Known) -> _Known:
-    """The carry at the start, which has a unit; its weights are those of no step."""
+    """The carry before the first step: the unit of its initial value, without source and weight."""
     return _each(lambda one: _alike_in("", one), [value])
 
 
 def _of(op: str, values: list[Quantity], static: Any = ()) -> Quantity:
-    """A builtin of values; the unit of one without any depends on those of the values."""
+    """The quantity of a builtin's result.
+
+    One without a unit gets the id of an unknown unit, made from the operands'.
+    """
     result = _of_operands(op, values)
     if result.unit or result.source or result.factor or _is_number(result):
         return result
@@ -236,11 +242,15 @@ def _of(op: str, values: list[Quantity], static: Any = ()) -> Quantity:
 
 
 def _number_of(*facts: Any) -> int:
-    """The number of a unit that nobody states, by what it follows from."""
+    """The id of an unknown unit: equal for equal `facts` (builtin and units of operands), and never 0."""
     return hash(facts) & 0xFFFFFFFFFFFF or 1
 
 
 def _of_operands(op: str, values: list[Quantity]) -> Quantity:
+    """The quantity of a builtin's result by its kind: sum, product, quotient, choice or move, homogeneous.
+
+    It is unknown for other builtins. Raises A32 where a builtin needs equal units.
+    """
     row = TABLE[op]
     match op, values:
         case _ if row.linear == ((0, 1),):
@@ -267,29 +277,33 @@ def _of_operands(op: str, values: list[Quantity]) -> Quantity:
 
 
 def _unit(op: str, values: Sequence[Quantity]) -> str:
-    having = [v for v in values if v.unit]
-    units = list(dict.fromkeys(v.unit for v in having if not v.derived)) or [v.unit for v in having]
-    others = [v for v in having if not is_same(v.unit, units[0])]
-    if not others:
+    """The common unit of values, "" if none has one; raises A32 where two stated units differ.
+
+    A stated unit precedes a derived one; where a derived unit differs, the result is "" and no error.
+    """
+    with_unit = [v for v in values if v.unit]
+    units = list(dict.fromkeys(v.unit for v in with_unit if not v.derived)) or [v.unit for v in with_unit]
+    different = [v for v in with_unit if not is_same(v.unit, units[0])]
+    if not different:
         return units[0] if units else ""
-    if any(v.derived for v in having):
+    if any(v.derived for v in with_unit):
         # a number among its factors may have a unit that nobody states: what was derived is no reason to refuse
-        powers = [powers_of(unit) for unit in (units[0], *(v.unit for v in others))]
+        powers = [powers_of(unit) for unit in (units[0], *(v.unit for v in different))]
         return units[0] if powers[0] is not None and all(p == powers[0] for p in powers) else ""
-    names = " and ".join(f"'{v.source}' in {v.unit}" if v.source else v.unit for v in having)
+    names = " and ".join(f"'{v.source}' in {v.unit}" if v.source else v.unit for v in with_unit)
     install = "" if udunits() else "; of two spellings of one unit, pip install cf-units knows that they are"
     message = f"{names} meet in {op}, which needs equal units."
     raise refuse("A32", message, f"convert one of them, or leave units out: x.drop_attrs(){install}.")
 
 
 def _alike_in(op: str, values: Sequence[Quantity]) -> Quantity:
-    """A value in the one unit of several."""
-    having = [v for v in values if v.unit]
-    pure, derived = all(v.pure for v in values), bool(having) and all(v.derived for v in having)
+    """The quantity of a value in the common unit of several (raises A32), without source and weight."""
+    with_unit = [v for v in values if v.unit]
+    pure, derived = all(v.pure for v in values), bool(with_unit) and all(v.derived for v in with_unit)
     unit = _unit(op, values)
-    factors = {(v.factor, v.beside) for v in values if v.factor and not unit}
+    unknown = {(v.factor, v.beside) for v in values if v.factor and not unit}
     factor, beside = (
-        next(iter(factors)) if len(factors) == 1 else (SEVERAL if factors or (having and not unit) else 0, "")
+        next(iter(unknown)) if len(unknown) == 1 else (SEVERAL if unknown or (with_unit and not unit) else 0, "")
     )
     points = {v.points for v in values}
     return Quantity(
@@ -298,13 +312,14 @@ def _alike_in(op: str, values: Sequence[Quantity]) -> Quantity:
 
 
 def _one(op: str, values: Sequence[Quantity]) -> Quantity:
-    """The quantity of one of several values."""
+    """The quantity of a choice among values: their unit, and source and weight where these are equal in all."""
     quantity, first = _alike_in(op, values), values[0] if values else UNKNOWN
-    alike = first.source and all(v.source == first.source and v.weight == first.weight for v in values)
-    return replace(quantity, source=first.source, weight=first.weight) if alike else quantity
+    equal_sources = first.source and all(v.source == first.source and v.weight == first.weight for v in values)
+    return replace(quantity, source=first.source, weight=first.weight) if equal_sources else quantity
 
 
 def _sum(op: str, values: Sequence[Quantity], sign: float) -> Quantity:
+    """The quantity of a + sign × b: the common unit, and of two values of one source the sum of the weights."""
     a, b = values
     quantity = _alike_in(op, values)
     if a.source and a.source == b.source:
@@ -317,9 +332,11 @@ def _is_number(value: Quantity) -> bool:
 
 
 def _scaled(factor: Quantity, value: Quantity) -> Quantity:
-    """A product: with a literal the same unit, but with that which converts degrees radians.
+    """The quantity of factor × value.
 
-    What has the weight 0 keeps its unit whatever it is multiplied with.
+    A literal factor keeps the unit; π/180 turns degrees into radians; 1/n after a sum of n points is a mean, which
+    stays `pure`. Any other factor gives a product of units, and a value of weight 0 (a difference) keeps its source
+    when it is multiplied by one without unit.
     """
     if _is_number(factor):
         unit = "radians" if is_degrees(value.unit) and in_radians(factor.weight) else value.unit
@@ -335,14 +352,14 @@ def _scaled(factor: Quantity, value: Quantity) -> Quantity:
 
 
 def _is_share(number: float) -> bool:
-    """True for small whole numbers and their reciprocals, as differences and means have them."""
+    """True for integers up to 16 and their reciprocals: coefficients of differences and means, without unit."""
     return any(x and abs(x) <= 16 and round(x) == x for x in (number, 1 / number if number else 0.0))
 
 
 def _product(a: Quantity, b: Quantity, power: int) -> Quantity:
-    """The product of two values, or with the power -1 their quotient; without a unit where one of them has none.
+    """The quantity of a × b, or of a / b with the power -1; unknown where one of them has no unit or is not `pure`.
 
-    A unit that nobody states is in neither where both have it: a mean with weights has the unit of what is weighed.
+    A quotient of two values with the same unknown factor has none: Σ w x / Σ w has the unit of x.
     """
     if not (a.pure and b.pure) or SEVERAL in (a.factor, b.factor):
         return UNKNOWN
@@ -361,5 +378,5 @@ def _product(a: Quantity, b: Quantity, power: int) -> Quantity:
 
 
 def _beside(a: str, b: str, power: int) -> str:
-    """The unit beside one that nobody states."""
+    """The unit a × b (a / b with the power -1) of two `beside` units, "" being none."""
     return a if not b else b if not a and power == 1 else product(a or "1", b, power) or ""

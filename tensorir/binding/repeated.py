@@ -34,21 +34,21 @@ from tensorir.ir.types import INT32, Scalar
 from tensorir.runtime.memory import RecentCache
 
 NUMBERS = (float, int, bool)
-"""Numbers of Python, whose value is in no key, but for whole numbers the width that it needs."""
+"""Python's number types: a key has the type of a number and, of an int, if it fits int32; never its value."""
 LOOKED_AT = 4096
-"""Elements up to which the numbers of a coordinate that decides are in a key."""
+"""The largest size of a coordinate in `read` whose numbers are put into a key."""
 MOST_LABELS = 1 << 14
-"""Labels of an index up to which they are in a key: to compare more takes as long as to look at the call."""
+"""The largest index whose labels are put into a key: comparing more takes as long as checking the call again."""
 NO_OPTIONS: Mapping[str, Any] = {"arithmetic_join": None, "keep_attrs": None}
 AROUND_A_CALL = (FROM_COORDINATES, PERIODS, TURNS)
 NO_ATTRIBUTES: Mapping[Any, Any] = {}
 
 
 def call_key(arguments: Mapping[Any, Any], read: Collection[str] = ()) -> Hashable:
-    """The key of what decides a call with these arguments; None where something must be looked at.
+    """The hashable key under which calls are prepared alike; None for arguments that need a check in every call.
 
-    `read` are the names of coordinates without an index whose numbers decide, too. Attributes are told by identity:
-    what remembers a key holds `attributes_of` its arguments.
+    `read` names the coordinates without an index whose numbers are part of the key, too. Attributes of coordinates
+    enter by `id`, so whoever stores a key must keep `attributes_of(arguments)` alive with it.
     """
     data_array = getattr(sys.modules.get("xarray"), "DataArray", None)
     parts: list[Any] = []
@@ -78,23 +78,26 @@ def call_key(arguments: Mapping[Any, Any], read: Collection[str] = ()) -> Hashab
         options["arithmetic_join"],
         options["keep_attrs"],
         len(STATED),  # which only grows
-        *[(n, *known.items()) for n, around in enumerate(AROUND_A_CALL) if (known := around.get(None))],
+        *[(n, *setting.items()) for n, variable in enumerate(AROUND_A_CALL) if (setting := variable.get(None))],
     )
 
 
 def _labelled_key(array: Any, read: Collection[str]) -> Hashable:
-    """The key of a DataArray; None for one that has none."""
+    """The key of a DataArray.
+
+    None for packed integers, an index of several levels, and data that `contents_of` omits.
+    """
     variable, indexes = array._variable, array._indexes
     data: Any = variable._data
     attrs: Mapping[Any, Any] = variable._attrs or NO_ATTRIBUTES
     coordinates: list[Any] = []
     contents = contents_of(array._coords, indexes, read)
     for name, coordinate in array._coords.items():
-        about, numbers = coordinate._attrs or NO_ATTRIBUTES, contents[name]
-        if numbers is None or (name in indexes and coordinate._dims != (name,)):  # levels of an index
+        about, content = coordinate._attrs or NO_ATTRIBUTES, contents[name]
+        if content is None or (name in indexes and coordinate._dims != (name,)):  # levels of an index
             return None
         shift = repr(about["c_grid_axis_shift"]) if "c_grid_axis_shift" in about else None
-        coordinates.append((name, coordinate._dims, numbers, shift, tuple(about), tuple(map(id, about.values()))))
+        coordinates.append((name, coordinate._dims, content, shift, tuple(about), tuple(map(id, about.values()))))
     dtype, units, kind = data.dtype, attrs.get("units"), data.__class__
     if dtype.kind in "iu" and not attrs.keys().isdisjoint(PACKING):
         return None
@@ -105,18 +108,23 @@ def _labelled_key(array: Any, read: Collection[str]) -> Hashable:
 
 
 def contents_of(variables: Mapping[Any, Any], indexes: Mapping[Any, Any], read: Collection[Any]) -> dict[Any, Any]:
-    """The labels of indexes and the numbers of coordinates that are read; None for many, and in no array of NumPy."""
+    """By name the part of a key for each coordinate: bytes of the labels of an index, dtype and shape of others.
+
+    Coordinates named in `read` add the bytes of their numbers. The entry is None where a call must be checked again:
+    for an index above `MOST_LABELS`, numbers in `read` that are many or objects, and data of another library.
+    """
     contents: dict[Any, Any] = {}
     for name, variable in variables.items():
-        held, index = variable._data, indexes.get(name)
+        data, index = variable._data, indexes.get(name)
         if index is None:
             contents[name] = None
-            if type(held) is np.ndarray:
-                numbers = held.tobytes() if name in read and held.size <= LOOKED_AT else None
-                if name not in read or (numbers is not None and not held.dtype.hasobject):
-                    contents[name] = held.dtype, held.shape, numbers
+            if type(data) is np.ndarray:
+                numbers = data.tobytes() if name in read and data.size <= LOOKED_AT else None
+                if name not in read or (numbers is not None and not data.dtype.hasobject):
+                    contents[name] = data.dtype, data.shape, numbers
             continue
-        labels, shown = getattr(index, "index", None), getattr(held, "array", None)
+        # a variable may show other labels than its index has: both go into the key
+        labels, shown = getattr(index, "index", None), getattr(data, "array", None)
         if labels is None or shown is None or len(labels) > MOST_LABELS:
             contents[name] = None
             continue
@@ -127,37 +135,37 @@ def contents_of(variables: Mapping[Any, Any], indexes: Mapping[Any, Any], read: 
             key, shown_key = (values.dtype, values.tobytes()), (values_shown.dtype, values_shown.tobytes())
         else:
             key, shown_key = _labels_key(labels), _labels_key(shown)
-        contents[name] = held._dtype, key, None if key == shown_key else shown_key
+        contents[name] = data._dtype, key, None if key == shown_key else shown_key
     return contents
 
 
 def _labels_key(labels: Any) -> Hashable:
-    """The key of an index of pandas that is no plain array of numbers: dates, texts, ranges, objects."""
+    """The key of a pandas index of any kind: dtype and bytes, of objects such as texts the values and their types."""
     values = labels.values
     if type(values) is np.ndarray and not values.dtype.hasobject:
         return values.dtype, values.tobytes()
-    some = tuple(values)
-    return labels.dtype, some, tuple(map(type, some))
+    objects = tuple(values)
+    return labels.dtype, objects, tuple(map(type, objects))
 
 
 def attributes_of(arguments: Mapping[Any, Any]) -> list[Any]:
-    """The attributes of coordinates, which keys tell by identity and so must not go."""
+    """The attribute values of all coordinates: a key has their `id`, which is only valid while they are kept alive."""
     arrays = [getattr(value, "_coords", NO_ATTRIBUTES) for value in arguments.values()]
     return [list((c._attrs or NO_ATTRIBUTES).values()) for coordinates in arrays for c in coordinates.values()]
 
 
 COPIES: RecentCache[int, tuple[weakref.ref[Any], Any]] = RecentCache("copies of neighbour tables", 64)
-"""By the identity of a table of NumPy, what its entries were when a call looked at them."""
+"""By `id(table)` a weak reference to a NumPy neighbour table, and a copy of its entries when a call checked them."""
 
 
 def copied_table(table: Any) -> Any:
-    """The copy of a neighbour table of NumPy that a call looked at; None of others, and where entries have changed."""
+    """The copy in `COPIES` of a checked neighbour table; None for tables without one, and if an entry changed since."""
     known = COPIES.get(id(table)) if type(table) is np.ndarray else None
     return known[1] if known is not None and known[0]() is table and np.array_equal(known[1], table) else None
 
 
 def copy_table(table: Any) -> Any:
-    """A copy of a neighbour table of NumPy that was looked at, kept as long as the table itself is."""
+    """A copy of a checked NumPy neighbour table, put into `COPIES` until the table itself is freed."""
     key, copy = id(table), table.copy()
     COPIES.put(key, (weakref.ref(table, lambda _: COPIES.drop(key)), copy))
     return copy
@@ -172,16 +180,19 @@ class ResultLabels:
     source: str
     """The argument whose attributes it has, "" for none."""
     units: str | None
-    """Those in the place of its own, "" for none; None where its own hold."""
+    """The units that replace those of the source: "" removes them, None keeps them."""
     coordinates: tuple[tuple[Any, Any, str, Any], ...]
-    """Names with the coordinate of an index, or with the argument that has it, and its part."""
+    """(name, variable of an index, "", None), or (name, None, argument that has the coordinate, slices of it)."""
     indexes: Mapping[Any, Any]
     labels: Mapping[Any, Hashable]
-    """Those of the indexes, whose memory may be that of an argument."""
+    """The `contents_of` the indexes, to notice a change in place: their memory may be that of an argument."""
 
     @staticmethod
     def of(labels: Labels, param: Var, result: Any) -> ResultLabels | None:
-        """Those that the first call gave a result; None where it has coordinates that are computed."""
+        """The labels of the `result` of a first call.
+
+        None where a coordinate is neither an index nor a view of an argument's.
+        """
         dims, coordinates = param.type.dims, list[tuple[Any, Any, str, Any]]()
         sources = dict(zip(labels.arguments, labels.sources, strict=True))
         for name, coordinate in result._coords.items():
@@ -201,13 +212,13 @@ class ResultLabels:
             if not np.shares_memory(source._data[part], coordinate._data):
                 return None
             coordinates.append((name, None, argument, part))
-        about = labels.attributes_of(param.name, dims)
+        attributes = labels.attributes_of(param.name, dims)
         fixed = {name: v for name, v in result._coords.items() if name in result._indexes}
-        kept = contents_of(fixed, result._indexes, ())
-        return ResultLabels(dims.names, result.name, *about, tuple(coordinates), dict(result._indexes), kept)
+        contents = contents_of(fixed, result._indexes, ())
+        return ResultLabels(dims.names, result.name, *attributes, tuple(coordinates), dict(result._indexes), contents)
 
     def around(self, array: Any, arguments: Mapping[str, Any]) -> Any:
-        """A DataArray with these labels; None where their memory was changed in place."""
+        """A DataArray of `array` with these labels; None where the memory of an index was changed in place."""
         xarray = sys.modules["xarray"]
         coordinates: dict[Any, Any] = {}
         for name, coordinate, argument, part in self.coordinates:
@@ -224,13 +235,13 @@ class ResultLabels:
 
 
 def _covers(array: Any, have: Dims, name: Any, dims: Dims) -> bool:
-    """True if an array has a coordinate on all of some intervals."""
+    """True if an array on `have` has the coordinate `name`, and this covers the intervals of its dims in `dims`."""
     along = tuple(map(str, array._coords[name]._dims)) if name in array._coords else None
     return along is not None and all(d in dims and have[d].covers(dims[d]) for d in along)
 
 
 def field_of(model: Any, data: Any) -> Any:
-    """A Field of other numbers on the same dims, for which equinox checks nothing anew."""
+    """A copy of the Field `model` with other data; it bypasses the checks of equinox, whose modules are frozen."""
     field: Any = object.__new__(model.__class__)
     state: Any = object.__getattribute__
     state(field, "__dict__").update({**state(model, "__dict__"), "data": data})
@@ -239,19 +250,26 @@ def field_of(model: Any, data: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedLabels:
-    """The work of calls of one key around the arrays of a program."""
+    """The preparation of arguments and labels of results of one call, for other calls of its key."""
 
     parts: Mapping[str, Any]
-    """Of each argument with names the part that the program takes and the order of its axes; of a number its type."""
+    """By argument (kind, slices, order of axes), None for slices or order that change nothing.
+
+    ("number", element, dims).
+    """
     results: Mapping[str, Any]
-    """Of each result its labels, or a Field on its dims."""
+    """By result its `ResultLabels`, or a Field on its dims as the model of `field_of`."""
     kept: list[Any]
 
     @staticmethod
     def of(
         fencil: Fencil, arguments: Mapping[str, Any], place: Place, labels: Labels | None, results: Mapping[str, Any]
     ) -> RepeatedLabels | None:
-        """Those of a call that was made; None where it must be looked at again."""
+        """The record of a call with these arguments and `results`; None where calls of its key must be checked again.
+
+        That is so for templates with sizes among the arguments, data that are not in native byte order, results that
+        are tuples or have computed coordinates, and calls that warned of lost coordinates.
+        """
         parts: dict[str, Any] = {}
         after: dict[str, Any] = {}
         params = {p.name: p for p in fencil.params}
@@ -273,14 +291,14 @@ class RepeatedLabels:
                 return None
             if labels is None:
                 after[p.name] = field_type()(0, place.outside(p.type.dims))
-            elif (one := ResultLabels.of(labels, p, results[p.name])) is not None:
-                after[p.name] = one
+            elif (result_labels := ResultLabels.of(labels, p, results[p.name])) is not None:
+                after[p.name] = result_labels
             else:
                 return None
         return RepeatedLabels(parts, after, attributes_of(arguments))
 
     def arrays(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Bare arrays as the program takes them."""
+        """The arguments as arrays that the program takes: data cut to its intervals, axes in its order."""
         arrays = dict(arguments)
         for name, (kind, cut, order) in self.parts.items():
             value = arrays[name]
@@ -295,7 +313,7 @@ class RepeatedLabels:
         return arrays
 
     def around(self, outputs: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The results as the caller gets them; None where labels that were kept have changed."""
+        """The results as DataArrays and Fields; None where the recorded labels were changed in place."""
         results: dict[str, Any] = {}
         for name, labels in self.results.items():
             if not isinstance(labels, ResultLabels):

@@ -25,16 +25,16 @@ from tensorir.ir.staggering import Half, around, half_of, halves, partners
 from tensorir.runtime.locations import warn
 
 PERIODS: ContextVar[Mapping[str, float]] = ContextVar("periods of the coordinates of a call's dims")
-"""What boundary conditions of the operator that is called say."""
+"""The period of each periodic dim, from the boundary conditions of the operator that is being called."""
 
 
 TURNS: ContextVar[Mapping[str, Collection[Interval]]] = ContextVar("intervals that go round once in their period")
-"""Those on which the operator that is called extends a field by a period."""
+"""By dim the intervals on which the operator that is being called extends a field periodically."""
 
 
 @contextmanager
 def stated(periods: Mapping[str, float], turns: Mapping[str, Collection[Interval]]) -> Generator[None]:
-    """Periods and what goes round in them, for the labels of the results of a call."""
+    """Set `PERIODS` and `TURNS` for the labels of the results of the calls within the `with` block."""
     tokens = PERIODS.set(periods), TURNS.set(turns)
     try:
         yield
@@ -44,32 +44,36 @@ def stated(periods: Mapping[str, float], turns: Mapping[str, Collection[Interval
 
 
 def refuse_other_periods(sources: Iterable[tuple[Any, Dims]]) -> None:
-    """Raise V42 where labels that go round in a period make another one, those of the staggered dim beside too."""
+    """Raise V42 where the labels on an interval of `TURNS` do not fit the period in `PERIODS`.
+
+    `sources` as in `Labels`.
+    """
     periods = PERIODS.get({})
     for dim, parts in TURNS.get({}).items() if periods else ():
-        for part in parts:
-            known = (x for source in sources if (x := _labels_on(dim, part, *source)) is not None)
-            labels: Any = next(known, None)
+        for interval in parts:
+            labels_of_sources = (x for source in sources if (x := _labels_on(dim, interval, *source)) is not None)
+            labels: Any = next(labels_of_sources, None)
             if labels is not None and (around := round_of(sys.modules["xarray"].Variable(dim, labels))) is not None:
                 signed_period(dim, periods[dim], around)
 
 
-def _labels_on(dim: str, part: Interval, source: Any, have: Dims) -> Any:
-    """The labels of a DataArray on an interval of a dim, or as many of the staggered dim beside.
+def _labels_on(dim: str, interval: Interval, source: Any, have: Dims) -> Any:
+    """The numeric labels of a DataArray on an interval of a dim, or as many labels of its staggered partner.
 
-    There are none where labels are the points themselves, or dates and texts, which go round in no number.
+    `have` are the dims of the DataArray. Labels of a partner that is too short go on if their steps are equal. None
+    where the labels are the points themselves, dates or texts, none of which has a numeric period.
     """
     for other in (dim, *partners(dim, have.names)):
         labels = labels_of(source, other) if other in have else None
         if labels is None or labels.dtype.kind not in "iuf" or interval_of(labels) is not None:
             continue
         values: Any = np.asarray(labels)
-        if other == dim and have[dim].covers(part):
-            return values[part_of(have[dim], part)]
-        if other != dim and len(part) <= len(values):
-            return values[: len(part)]
+        if other == dim and have[dim].covers(interval):
+            return values[part_of(have[dim], interval)]
+        if other != dim and len(interval) <= len(values):
+            return values[: len(interval)]
         if other != dim and len(values) > 1 and has_equal_steps(values):
-            return values[0] + (values[1] - values[0]) * np.arange(len(part))
+            return values[0] + (values[1] - values[0]) * np.arange(len(interval))
     return None
 
 
@@ -77,27 +81,30 @@ def _labels_on(dim: str, part: Interval, source: Any, have: Dims) -> Any:
 class Labels:
     """Labels of the dims of the DataArrays of a call.
 
-    A result has the name that all arrays have of which it is computed, as in xarray's arithmetic; coordinates are cut
-    to its interval, and attributes stay with what is the same quantity. A staggered dim has the midpoints.
+    A result has the common name of the arrays that it is computed from, as in xarray's arithmetic; coordinates are cut
+    to its interval, and it has the attributes of an argument that is the same quantity. Staggered dims get midpoints.
     """
 
     sources: tuple[tuple[Any, Dims], ...]
     arguments: Mapping[str, Any]
     place: Place
     quantities: Mapping[str, Quantity]
-    """What results are, as far as the units of the arguments say it."""
+    """The quantity (unit, and the parameter that it is the same as) of each result, from the units of the arguments."""
     periods: Mapping[str, float]
-    """By how much the coordinates of periodic dims go on."""
+    """The period of the labels of periodic dims."""
     halves: Mapping[str, Half]
-    """The staggered dims that coordinates tell."""
+    """The staggered dims, as coordinates with `c_grid_axis_shift` declare them."""
     names: Mapping[str, Any]
-    """Of results, None where those of the arguments differ."""
+    """The name of each result's DataArray, None where the names of the arguments differ."""
     lost: list[str] = field(default_factory=list[str])
-    """The coordinates that were asked for where they are not known."""
+    """The coordinates that got NaN in a halo, since their steps are not equal; `attach` appends to it."""
 
     @staticmethod
     def of(fencil: Fencil, arguments: Mapping[str, Any], place: Place) -> Labels:
-        """The labels of a call; intervals are those of its place."""
+        """The labels of a call whose arrays lie at `place`.
+
+        Raises A43 for degrees and V42 for periods that labels contradict.
+        """
         sources: list[tuple[Any, Dims]] = []
         arrays: dict[str, Any] = {}
         for p in fencil.params:
@@ -112,46 +119,51 @@ class Labels:
         refuse_degrees(fencil, units)
         with halves(arrays.values()) as staggered:
             refuse_other_periods(sources)
-            known, names = quantities(fencil, units), _names(fencil, arrays)
-            return Labels(tuple(sources), arrays, place, known, PERIODS.get({}), staggered, names)
+            quantity_of, names = quantities(fencil, units), _names(fencil, arrays)
+            return Labels(tuple(sources), arrays, place, quantity_of, PERIODS.get({}), staggered, names)
 
     def attach(self, param: Var, array: Array, leaf: str = "") -> Any:
-        """A result as a DataArray; `leaf` is what it is called as a member of a tuple: `x[0]`."""
+        """The array of a result as a DataArray; `leaf` is its name if it is a member of a tuple: `x[0]`.
+
+        Coordinates come, in this order, from the first argument that covers the result, from others that cover it, from
+        midpoints of the staggered partner, from labels that go on into the halo, and from coordinates widened by it.
+        Those that cannot go on are NaN in the halo, with a warning, and are recorded in `lost`.
+        """
         import xarray as xr
 
         dims = param.type.dims
         base = self._part_of_first(dims)
         coords: dict[str, Any] = {}
-        known_names = set[str]() if base is None else {str(n) for n in base.coords}
+        names_of_base = set[str]() if base is None else {str(n) for n in base.coords}
         for source, have in self.sources[0 if base is None else 1 :]:
             for name, coordinate in source.coords.variables.items():
-                if name in known_names or name in coords or not all(str(d) in dims for d in coordinate.dims):
+                if name in names_of_base or name in coords or not all(str(d) in dims for d in coordinate.dims):
                     continue
                 if all(have[str(d)].covers(dims[str(d)]) for d in coordinate.dims):
-                    part = {d: part_of(have[str(d)], dims[str(d)]) for d in coordinate.dims}
+                    slices = {d: part_of(have[str(d)], dims[str(d)]) for d in coordinate.dims}
                     # how a file stored it is not how what is computed is stored
-                    coords[str(name)] = native(coordinate).isel(part).drop_encoding()
+                    coords[str(name)] = native(coordinate).isel(slices).drop_encoding()
         lost: list[str] = []
         for name, interval in self.place.outside(dims).items:
-            if name in known_names:
+            if name in names_of_base:
                 continue
-            known = None if name in coords or not interval else self._between(name, dims[name])
-            if known is None and name not in coords and interval:
-                known, missing = self._going_on(name, dims[name])
+            coordinate_of_dim = None if name in coords or not interval else self._between(name, dims[name])
+            if coordinate_of_dim is None and name not in coords and interval:
+                coordinate_of_dim, missing = self._going_on(name, dims[name])
                 lost += [name] if missing else []
-            if known is not None:
-                coords[name] = known
+            if coordinate_of_dim is not None:
+                coords[name] = coordinate_of_dim
             if name not in coords and (interval.start or self._counted(name)):
                 # an interval that does not start at 0, or goes on from one that has labels, is kept by its own
                 coords[name] = (name, np.arange(interval.start, interval.stop))
         for source, have in self.sources:
             for name, coordinate in source.coords.variables.items():
-                if name in coords or name in known_names or name in source.dims:
+                if name in coords or name in names_of_base or name in source.dims:
                     continue
-                wide = {str(d): (have[str(d)], dims[str(d)]) for d in coordinate.dims if str(d) in dims}
-                if len(wide) == coordinate.ndim and all(need.covers(i) for i, need in wide.values()):
-                    widths = {d: (i.start - need.start, need.stop - i.stop) for d, (i, need) in wide.items()}
-                    coords[str(name)], missing = _widened(coordinate, widths)
+                intervals = {str(d): (have[str(d)], dims[str(d)]) for d in coordinate.dims if str(d) in dims}
+                if len(intervals) == coordinate.ndim and all(need.covers(i) for i, need in intervals.values()):
+                    halos = {d: (i.start - need.start, need.stop - i.stop) for d, (i, need) in intervals.items()}
+                    coords[str(name)], missing = _widened(coordinate, halos)
                     lost += [str(name)] if missing else []
         if lost:
             warn(f"the steps of {', '.join(lost)} are not equal, and what they are in the halo is not known")
@@ -170,9 +182,9 @@ class Labels:
         return labelled
 
     def _part_of_first(self, dims: Dims) -> Any:
-        """The part of the first argument on the points of a result, where it has all of them, in the dims' order.
+        """The first argument cut to the dims of a result and in their order; None where it does not cover them.
 
-        Its indexes are parts of those that there are, which takes less than to make them of labels.
+        Cutting existing indexes is faster than building them from labels. None too for lazy or non-native data.
         """
         if not self.sources:
             return None
@@ -183,17 +195,17 @@ class Labels:
         native = all(getattr(v.dtype, "isnative", True) for v in source._coords.values())
         if not native or not all(have[d].covers(i) for d, i in dims.items):
             return None
-        part = {d: part_of(have[d], i) for d, i in dims.items}
-        cut = _cut(source, part)
-        cut = source.isel(part).drop_encoding() if cut is None else cut
+        slices = {d: part_of(have[d], i) for d, i in dims.items}
+        cut = _cut(source, slices)
+        cut = source.isel(slices).drop_encoding() if cut is None else cut
         return cut if cut.dims == dims.names else cut.transpose(*dims.names)
 
     def attributes_of(self, result: str, dims: Dims) -> tuple[str, str | None]:
-        """The argument whose attributes a result has, "" for none, and the units in the place of theirs, None for none.
+        """The argument whose attributes a result has ("" for none), and the unit that replaces theirs (None: keep it).
 
-        All attributes hold where a result is the same quantity as an argument, and otherwise the unit, where it is
-        known. With `xarray.set_options(keep_attrs=True)` those of the first argument on its dims are kept but for a
-        unit that does not follow, and with False none.
+        A result that is the same quantity as an argument has all its attributes, any other its unit alone, if known.
+        With `xarray.set_options(keep_attrs=True)` it has those of the first argument that shares a dim, with the unit
+        of the result; with False it has none.
         """
         keep = xarray_option("keep_attrs", "default")
         quantity = self.quantities.get(result, Quantity())
@@ -203,38 +215,42 @@ class Labels:
             return result, None
         if keep == "default":
             return quantity.same_as if quantity.same_as in self.arguments else "", quantity.unit
-        beside = (n for n, (_, have) in zip(self.arguments, self.sources, strict=True) if "_NB_" not in str(have)
+        sharing = (n for n, (_, have) in zip(self.arguments, self.sources, strict=True) if "_NB_" not in str(have)
                   if set(have.names) & set(dims.names))  # fmt: skip
-        return next(beside, ""), quantity.unit
+        return next(sharing, ""), quantity.unit
 
     def _between(self, dim: str, interval: Interval) -> tuple[str, Any, dict[str, Any]] | None:
-        """The coordinate of a staggered dim: midpoints of that of the dim half way, where its labels are no points."""
+        """The coordinate of a staggered dim on an interval, as (dim, midpoints, attributes).
+
+        Midpoints are those of the labels of its staggered partner, which go on by a period or equal steps where the
+        interval is longer. None where no argument has such labels, or they are points themselves or texts.
+        """
         with halves((), self.halves):
-            beside = [
-                (source, have, other, around(dim, interval, other))
+            candidates = [
+                (source, have, partner, around(dim, interval, partner))
                 for source, have in self.sources
-                for other in partners(dim, have.names)
+                for partner in partners(dim, have.names)
             ]
             half = half_of(dim)
-        for source, have, other, need in beside:
-            labels = labels_of(source, other)
-            if labels is None or interval_of(labels) is not None or not len(need):
+        for source, have, partner, points in candidates:
+            labels = labels_of(source, partner)
+            if labels is None or interval_of(labels) is not None or not len(points):
                 continue
-            before, after = max(0, have[other].start - need.start), max(0, need.stop - have[other].stop)
+            before, after = max(0, have[partner].start - points.start), max(0, points.stop - have[partner].stop)
             values: Any = np.asarray(labels)
             if before or after:
-                period = self.periods.get(other, self.periods.get(dim))
-                variable = _widened(source.coords[other].variable, {other: (before, after)}, period)
+                period = self.periods.get(partner, self.periods.get(dim))
+                variable = _widened(source.coords[partner].variable, {partner: (before, after)}, period)
                 values = None if variable[1] else np.asarray(variable[0].values)
             if values is None or values.dtype.kind not in "iufmMO":
                 continue
-            first = need.start - have[other].start + before
-            low, high = values[first : first + len(need) - 1], values[first + 1 : first + len(need)]
+            offset = points.start - have[partner].start + before
+            low, high = values[offset : offset + len(points) - 1], values[offset + 1 : offset + len(points)]
             try:
                 middle = low + (high - low) / 2
             except TypeError:  # objects that are no dates
                 continue
-            attrs = {k: v for k, v in source.coords[other].attrs.items() if k not in _OF_CELLS}
+            attrs = {k: v for k, v in source.coords[partner].attrs.items() if k not in _OF_CELLS}
             return (
                 dim,
                 middle,
@@ -245,7 +261,11 @@ class Labels:
         return None
 
     def _going_on(self, dim: str, interval: Interval) -> tuple[Any, bool]:
-        """The labels of a dim beyond those of an argument, and whether some of them are not known."""
+        """The labels of a dim on an interval that goes on beyond an argument, and True if the halo has NaN.
+
+        The argument that has most of the interval is taken. (None, False) where no argument has labels, and for labels
+        that are the points themselves (V42 if a period contradicts them) or texts.
+        """
         having = [(s, have[dim]) for s, have in self.sources if labels_of(s, dim) is not None]
         if not having:
             return None, False
@@ -258,9 +278,9 @@ class Labels:
         if variable.dtype.kind not in "iufmMO":
             return None, False
         widths = {dim: (max(0, have.start - interval.start), max(0, interval.stop - have.stop))}
-        whole, missing = _widened(variable, widths, self.periods.get(dim))
+        widened, missing = _widened(variable, widths, self.periods.get(dim))
         start = interval.start - min(have.start, interval.start)
-        return whole[start : start + len(interval)], missing
+        return widened[start : start + len(interval)], missing
 
     def _counted(self, dim: str) -> bool:
         """True if an array's labels along a dim are the points themselves."""
@@ -268,22 +288,25 @@ class Labels:
 
 
 def _names(fencil: Fencil, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The name that all arguments have of which a result is computed, by the result; coordinates have none to give."""
-    read: dict[str, set[str]] = {}
+    """By result (`x`, `x[0]`) the name that all DataArrays have from which it is computed; None where they differ.
+
+    Names of coordinates do not count. `arrays` are the DataArrays by argument.
+    """
+    params_by_value: dict[str, set[str]] = {}
     for c in fencil.closures:
         for name, value in _members(c.output.name, c.value):
-            before = read.get(name, set[str]()) if c.region is not None else set[str]()
-            read[name] = before.union(*(read.get(v.name, {v.name}) for v in value.free))
+            params_before = params_by_value.get(name, set[str]()) if c.region is not None else set[str]()
+            params_by_value[name] = params_before.union(*(params_by_value.get(v.name, {v.name}) for v in value.free))
     coordinates = {str(name) for leaf in arrays.values() for name in leaf.coords}
-    common: dict[str, Any] = {}
-    for output, params in read.items():
+    name_of_result: dict[str, Any] = {}
+    for output, params in params_by_value.items():
         names = {leaf.name for n, leaf in arrays.items() if n.partition("[")[0] in params} - coordinates
-        common[output] = next(iter(names)) if len(names) == 1 else None
-    return common
+        name_of_result[output] = next(iter(names)) if len(names) == 1 else None
+    return name_of_result
 
 
 def _members(name: str, value: Expr) -> Iterator[tuple[str, Expr]]:
-    """An expression by name, and where it is made as a tuple its members, as in messages: `x[0]`."""
+    """An expression with its name, then the members of a `make_tuple`, nested ones too, with theirs: `x[0]`."""
     yield name, value
     if isinstance(value, Call) and value.op == "make_tuple":
         for k, member in enumerate(value.args):
@@ -291,17 +314,20 @@ def _members(name: str, value: Expr) -> Iterator[tuple[str, Expr]]:
 
 
 _OF_CELLS = ("bounds", "c_grid_axis_shift")
-"""Attributes of a coordinate that do not hold for the points between."""
+"""Attributes of a coordinate that its midpoints do not inherit."""
 
 
 def _widened(variable: Any, widths: Mapping[str, tuple[int, int]], period: float | None = None) -> tuple[Any, bool]:
-    """A coordinate with halos by dim, and whether these are not known: it has NaN there."""
+    """A coordinate variable with halos of `widths[dim]` = (before, after) points, and True if these hold NaN.
+
+    The values of one dim go on by `period` or by equal steps (`_further`); other coordinates are padded with NaN.
+    """
     variable, missing = native(variable).drop_encoding(), False
     for dim in [d for d in variable.dims if any(widths.get(str(d), ()))]:
         before, after = widths[str(dim)]
         numbers = variable.dtype.kind in "iuf"
-        around = None if period is None or not numbers else signed_period(str(dim), period, round_of(variable))
-        values = _further(variable.values, before, after, around) if variable.ndim == 1 else None
+        signed = None if period is None or not numbers else signed_period(str(dim), period, round_of(variable))
+        values = _further(variable.values, before, after, signed) if variable.ndim == 1 else None
         if values is None:
             missing = True
             variable = _with_missing(variable.to_base_variable(), dim, before, after)
@@ -311,11 +337,14 @@ def _widened(variable: Any, widths: Mapping[str, tuple[int, int]], period: float
 
 
 def _further(values: Any, before: int, after: int, period: float | None = None) -> Any:
-    """A coordinate with the values that go on on both sides: by a period, or by equal steps, None for others."""
+    """Values extended by `before` and `after` points: periodically with a `period`, by equal steps without.
+
+    None where the values have neither.
+    """
     if period is not None and max(before, after) <= len(values):
-        around = [values[len(values) - before :] - period, values, values[:after] + period]
-        whole = np.int64 if period == int(period) else np.float64
-        return np.concatenate(around).astype(values.dtype if values.dtype.kind == "f" else whole)
+        parts = [values[len(values) - before :] - period, values, values[:after] + period]
+        label_dtype = np.int64 if period == int(period) else np.float64
+        return np.concatenate(parts).astype(values.dtype if values.dtype.kind == "f" else label_dtype)
     if len(values) < 2 or values.dtype.kind not in "iufmMO":
         return None
     try:
@@ -332,7 +361,7 @@ def _further(values: Any, before: int, after: int, period: float | None = None) 
 
 
 def _with_missing(variable: Any, dim: Any, before: int, after: int) -> Any:
-    """A variable with a halo of NaN, NaT, or None among objects."""
+    """A variable padded along a dim by `before` and `after` points of NaN, NaT, or None for objects."""
     padded = variable.pad({dim: (before, after)})
     if padded.dtype.kind == "O":
         for halo in (slice(0, before), slice(before + variable.sizes[dim], None)):
@@ -341,14 +370,14 @@ def _with_missing(variable: Any, dim: Any, before: int, after: int) -> Any:
 
 
 def _cut(array: Any, part: Mapping[Any, slice]) -> Any:
-    """A part of a DataArray with nothing but arrays of NumPy and plain indexes among its coordinates; None of others.
+    """`array.isel(part)` without encodings, in a third of the time; None where a coordinate is not of the usual kind.
 
-    What `isel` gives in three times as long, without encodings.
+    `part` has a slice for every dim. Coordinates must be NumPy arrays, or have a one-dimensional `PandasIndex`.
     """
     from xarray import DataArray
     from xarray.indexes import PandasIndex
 
-    whole = all(s == slice(0, n) for s, n in zip([part[d] for d in array.dims], array.shape, strict=True))
+    is_uncut = all(s == slice(0, n) for s, n in zip([part[d] for d in array.dims], array.shape, strict=True))
     coordinates: dict[Any, Any] = {}
     indexes: dict[Any, Any] = {}
     for name, v in array._coords.items():
@@ -358,16 +387,19 @@ def _cut(array: Any, part: Mapping[Any, slice]) -> Any:
         elif type(index) is not PandasIndex or v._dims != (name,):
             return None
         else:
-            indexes[name] = index if whole else index.isel({name: part[name]})
-            data = data if whole else type(data)(indexes[name].index, data.dtype)
+            indexes[name] = index if is_uncut else index.isel({name: part[name]})
+            data = data if is_uncut else type(data)(indexes[name].index, data.dtype)
         coordinates[name] = variable_of(v, v._dims, data, v._attrs)
-    held = array.variable._data[tuple([part[d] for d in array.dims]) or ...]
-    variable = variable_of(None, array.dims, held, {})
+    cut = array.variable._data[tuple([part[d] for d in array.dims]) or ...]
+    variable = variable_of(None, array.dims, cut, {})
     return DataArray(variable, coordinates, name=array.name, indexes=indexes, fastpath=True)
 
 
 def variable_of(model: Any, dims: tuple[Any, ...], data: Any, attrs: Mapping[Any, Any] | None) -> Any:
-    """A variable as another one is (of an index, or not), with attributes of its own and data that nobody looks at."""
+    """An xarray variable of the class of `model` (Variable for None) with a copy of `attrs`, and no encoding.
+
+    It bypasses the constructor, which would check and convert `data`.
+    """
     kind = sys.modules["xarray"].Variable if model is None else model.__class__
     variable: Any = object.__new__(kind)
     variable._dims, variable._data, variable._attrs, variable._encoding = dims, data, dict(attrs or ()), None
@@ -375,7 +407,7 @@ def variable_of(model: Any, dims: tuple[Any, ...], data: Any, attrs: Mapping[Any
 
 
 def with_units(array: Any, units: str | None) -> dict[str, Any]:
-    """The attributes of an array, if there is one, with these units in the place of its own; with them for None."""
+    """A copy of the attributes of an array ({} for None), its units replaced: removed for "", kept for `units=None`."""
     attrs: dict[str, Any] = {} if array is None else dict(array.attrs)
     if units is not None:
         attrs.pop("units", None)

@@ -25,7 +25,7 @@ _FACTOR = re.compile(r"([A-Za-zµΩ]+)(?:(?:\^|\*\*)?([-+]?\d+))?")
 _NO_FACTORS = frozenset(
     ["rad", "radian", "radians", "degC", "degree_C", "degrees_C", "celsius", "Celsius", "degF", "since", "per"]
 )
-"""Words that are no factors of products: angles, whose radius is a number without units, and scales with an offset."""
+"""Words that are no factors of products: angles, which have no dimension, and temperature scales with an offset."""
 
 
 def is_degrees(units: object) -> bool:
@@ -34,24 +34,25 @@ def is_degrees(units: object) -> bool:
 
 
 def is_same(a: str, b: str) -> bool:
-    """True if two texts are one unit."""
+    """True if two texts denote one unit: the same text, or equal for UDUNITS where it is installed."""
     return a.strip() == b.strip() or _is_equal(a.strip(), b.strip())
 
 
 @lru_cache(maxsize=1024)
 def _is_equal(a: str, b: str) -> bool:
-    known = udunits()
-    if known is None or not a or not b:
+    """True if UDUNITS knows both units and they are equal; False where cf-units is not installed."""
+    cf_units = udunits()
+    if cf_units is None or not a or not b:
         return False
     try:
-        first, second = known.Unit(a), known.Unit(b)
+        first, second = cf_units.Unit(a), cf_units.Unit(b)
     except ValueError:  # of a unit that UDUNITS does not have
         return False
     return not first.is_unknown() and bool(first == second)
 
 
 def udunits() -> Any:
-    """The package that knows the units of UDUNITS; None where it is not installed."""
+    """The module `cf_units`, which wraps UDUNITS; None where it is not installed."""
     try:
         import cf_units  # pyright: ignore[reportMissingTypeStubs, reportMissingImports]
     except ImportError:
@@ -60,9 +61,9 @@ def udunits() -> Any:
 
 
 def product(a: str, b: str, power: int) -> str | None:
-    """The unit of a product, or with the power -1 of a quotient, of values in two units; None where nobody knows it.
+    """The unit a × b, or a / b with the power -1; None where one of them is no product of powers, such as "degC".
 
-    "" is the quotient of a unit by itself; a factor in the unit 1 changes none.
+    A factor or divisor "1" leaves the other unit as it is written; "" is the quotient of a unit by itself.
     """
     first, second = powers_of(a), powers_of(b)
     if second is not None and not any(second.values()):
@@ -80,7 +81,7 @@ def product(a: str, b: str, power: int) -> str | None:
 
 
 def powers_of(unit: str) -> dict[str, int] | None:
-    """The powers of the factors of a unit as CF conventions and UDUNITS write it; None where it is no such product.
+    """The power of each factor of a unit as CF conventions and UDUNITS write it; None for any other text.
 
     >>> powers_of("kg m-2 s-1"), powers_of("m/s^2"), powers_of("1"), powers_of("degC"), powers_of("")
     ({'kg': 1, 'm': -2, 's': -1}, {'m': 1, 's': -2}, {}, None, None)
@@ -99,17 +100,17 @@ def powers_of(unit: str) -> dict[str, int] | None:
 
 
 def written(powers: Mapping[str, int]) -> str:
-    """A unit in the words of UDUNITS, positive powers first; none for a number."""
+    """The UDUNITS text of a product of powers, positive powers first; "" for no factors."""
     factors = sorted(((u, p) for u, p in powers.items() if p), key=lambda factor: factor[1] < 0)
     return " ".join(u if p == 1 else f"{u}{p}" for u, p in factors)
 
 
 MULTIPLES = 1e-5
-"""How far a factor may be from a whole multiple: π is written with five digits and more."""
+"""The relative tolerance for multiples of π/180: π is written with five digits and more."""
 
 
 def in_radians(factor: float) -> bool:
-    """True if degrees times a factor are a multiple, or a part, of an angle in radians.
+    """True if a factor converts degrees to radians: π/180 times an integer n or times 1/n.
 
     >>> in_radians(1.0), in_radians(math.pi / 180), in_radians(-math.pi / 90), in_radians(1.3), in_radians(math.nan)
     (False, True, True, False, False)
@@ -123,7 +124,11 @@ def in_radians(factor: float) -> bool:
 
 
 def without_pint(value: Any) -> tuple[Any, Any]:
-    """An argument with the units of pint's arrays as attributes, and pint's registry; None where there is none."""
+    """An argument with pint's units moved to the attribute `units`, and the pint registry (None without pint).
+
+    Takes a DataArray, a Dataset or a tuple of these, and returns any other value as it came. Raises A33 for units on a
+    scale with an offset.
+    """
     if is_tuple(value):
         members = [without_pint(v) for v in value]
         make = getattr(type(value), "_make", tuple)
@@ -148,7 +153,10 @@ def without_pint(value: Any) -> tuple[Any, Any]:
 
 
 def with_pint(result: Any, registry: Any) -> Any:
-    """A result with its units as pint's; one whose unit is not known is as it was."""
+    """A result (DataArray, Dataset or tuple) whose attribute `units` became a pint quantity of this registry.
+
+    It is returned as it came where it has no units, or units that the registry lacks.
+    """
     if is_tuple(result):
         return getattr(type(result), "_make", tuple)(with_pint(v, registry) for v in result)
     if getattr(result, "data_vars", None) is not None:
@@ -162,5 +170,5 @@ def with_pint(result: Any, registry: Any) -> Any:
         quantity = registry.Quantity(result.data, text)
     except (AttributeError, ValueError):  # a unit that the registry does not have
         return result
-    rest = {n: v for n, v in result.attrs.items() if n != "units"}
-    return result.copy(data=quantity).drop_attrs(deep=False).assign_attrs(rest)
+    other_attrs = {n: v for n, v in result.attrs.items() if n != "units"}
+    return result.copy(data=quantity).drop_attrs(deep=False).assign_attrs(other_attrs)

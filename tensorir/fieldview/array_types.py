@@ -58,7 +58,7 @@ class FieldType:
 
     @staticmethod
     def of(parameters: Any) -> FieldType:
-        """From the parameters of `Field[[I, J], float64]`.
+        """The type for the subscript of `Field[[I, J], float64]`; raises V01 for any other subscript.
 
         >>> from tensorir.ir.dimensions import Dimension
         >>> from tensorir.ir.types import FLOAT64

@@ -126,7 +126,7 @@ def map_blocks(operator: Any, *arguments: Any, **more: Any) -> Any:
 
 
 def _alike(array: Any) -> Any:
-    """A result whose coordinates of dask have its blocks."""
+    """A DataArray whose lazy coordinates are rechunked to its own blocks."""
     sizes = array.variable.chunksizes
     lazy = {n: v for n, v in array.coords.variables.items() if v.chunks}
     cut = {n: v.chunk({d: k for d, k in sizes.items() if d in v.dims}) for n, v in lazy.items()}
@@ -134,7 +134,10 @@ def _alike(array: Any) -> Any:
 
 
 def _blank(array: Any, name: str) -> Any:
-    """Numbers of the shape and type of an array that take no memory."""
+    """Broadcast zeros (no memory) of the shape and dtype of an array.
+
+    Raises A02 for a dtype that is no element type.
+    """
     element = scalar_of(array.dtype)
     if element is None:
         raise refuse("A02", f"'{name}' is {array.dtype}, which is no element type.", "convert it, to float64 say.")
@@ -143,10 +146,10 @@ def _blank(array: Any, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """The argument of a parameter of the program, on the intervals of its axes."""
+    """The argument of a parameter, with its dims in the coordinates of the program."""
 
     value: Any
-    """Of dask, of NumPy, of a file, or a number."""
+    """A dask array, a NumPy array, a lazy DataArray, or a number."""
     dims: Dims
 
     @staticmethod
@@ -166,12 +169,15 @@ class _Operand:
 
     @property
     def chunks(self) -> Sequence[Sequence[int]]:
-        """The lengths of the blocks along each axis; one of what dask does not hold."""
+        """The lengths of the blocks along each axis, as dask has them; one block along each axis of other arrays."""
         return getattr(self.value, "chunks", None) or [(len(i),) for _, i in self.dims.items]
 
 
 def _ends(operands: Iterable[_Operand]) -> dict[str, list[int]]:
-    """The ends of the blocks of results along each dim, from where these begin: those of the arguments."""
+    """The block ends of results along each dim, as distances from their start, from the ends in the arguments.
+
+    The end of the last block is left out, and so are dims with one block.
+    """
     starts: dict[str, int] = {}
     ends: dict[str, set[int]] = {}
     for o in operands:
@@ -185,7 +191,10 @@ def _results(
     name: str, programs: BlockPrograms, operands: Mapping[str, _Operand], outputs: Sequence[Var],
     ends: Mapping[str, Sequence[int]],
 ) -> dict[str, Any]:  # fmt: skip
-    """The results as arrays of dask: one task computes what results on the same dims have in a block."""
+    """The results as dask arrays by name; one task computes a block of all results on the same dims.
+
+    `name` is that of the operator, `ends` are the block ends by dim (`_ends`).
+    """
     dask, graphs = importlib.import_module("dask.array"), importlib.import_module("dask.highlevelgraph")
     values = [(n, o.value) for n, o in operands.items()]
     token = f"{name}-{importlib.import_module('dask.base').tokenize(print_fencil(programs.fencil), values, ends)}"
@@ -213,15 +222,15 @@ def _results(
 
 
 SLAB = 1 << 22
-"""Bytes of the largest argument of a slab: what XLA holds beside the arrays of dask is a few of these, and with all its
+"""The bytes of the largest argument of a slab: XLA holds a few of these beside the arrays of dask, and with all its
 temporaries a slab stays below the blocks that `ti.config.kept_memory` keeps."""
 
 
 def _task(programs: BlockPrograms, regions: Mapping[str, Dims], operands: Mapping[str, _Operand]) -> tuple[Any, ...]:
-    """The task of a block of some results, with the keys of the chunks that it takes."""
+    """The dask task (function, chunk keys by array) that computes a block: the region of each result by name."""
     block = programs.at(regions)
     needed = {n: block.needed(n) for n in operands if n in block.taken}
-    held: dict[str, Any] = {}
+    in_memory: dict[str, Any] = {}
     pieces: dict[str, list[_Piece]] = {}
     for n, need in needed.items():
         value, have = operands[n].value, operands[n].dims
@@ -231,28 +240,34 @@ def _task(programs: BlockPrograms, regions: Mapping[str, Dims], operands: Mappin
             pieces[n] = list(_pieces(operands[n].chunks, index))
         else:
             # of what lies in a file a part is read
-            held[n] = value[index].data if kind_of(value) == "xarray" else value[index] if index else value
-    slabs = [_slab(programs, part, regions, needed) for part in _slabs(programs, regions, needed, operands)]
-    chunks = [[(operands[n].value.name, *p.chunk) for p in parts] for n, parts in pieces.items()]
+            in_memory[n] = value[index].data if kind_of(value) == "xarray" else value[index] if index else value
+    slabs = [
+        _slab(programs, slab_regions, regions, needed) for slab_regions in _slabs(programs, regions, needed, operands)
+    ]
+    chunks = [[(operands[n].value.name, *p.chunk) for p in array_pieces] for n, array_pieces in pieces.items()]
     return _Task(
-        pieces, held, {n: i.shape for n, i in needed.items()}, slabs, [r.shape for r in regions.values()]
+        pieces, in_memory, {n: i.shape for n, i in needed.items()}, slabs, [r.shape for r in regions.values()]
     ), chunks
 
 
 def _slabs(
     programs: BlockPrograms, regions: Mapping[str, Dims], needed: Mapping[str, Dims], operands: Mapping[str, _Operand]
 ) -> Sequence[Mapping[str, Dims]]:
-    """The regions of a block in slabs of one size: where they do not fill the block, the last two overlap."""
+    """The regions of a block cut into slabs of one size along the dim with the narrowest halo.
+
+    The last two may overlap. `needed` has the dims of each argument that the block reads. One slab where `SLAB` bytes
+    hold all.
+    """
     first = next(iter(regions.values()))
     widths = {d: halo[1] - halo[0] for d in first.names if (halo := programs.halos.get(d)) is not None}
     if not widths:
         return [regions]
     dim = min(widths, key=widths.__getitem__)
-    whole = hull([r[dim] for r in regions.values()])
-    rows = [i.size // max(1, len(i[dim])) * operands[n].itemsize for n, i in needed.items() if dim in i]
-    count = -(-len(whole) // max(SLAB // max(1, *rows, 1), 8 * widths[dim], 1))
-    size = -(-len(whole) // max(1, count))
-    starts = [min(whole.start + k * size, whole.stop - size) for k in range(count)]
+    interval = hull([r[dim] for r in regions.values()])
+    row_bytes = [i.size // max(1, len(i[dim])) * operands[n].itemsize for n, i in needed.items() if dim in i]
+    count = -(-len(interval) // max(SLAB // max(1, *row_bytes, 1), 8 * widths[dim], 1))
+    size = -(-len(interval) // max(1, count))
+    starts = [min(interval.start + k * size, interval.stop - size) for k in range(count)]
     parts = [
         {n: r.replaced(Dims(((dim, r[dim] & Interval(s, s + size)),))) for n, r in regions.items()} for s in starts
     ]
@@ -262,6 +277,7 @@ def _slabs(
 def _slab(
     programs: BlockPrograms, part: Mapping[str, Dims], regions: Mapping[str, Dims], needed: Mapping[str, Dims]
 ) -> _Slab:
+    """The slab that computes the regions `part` of a block with `regions`, whose arguments are on `needed`."""
     slab = programs.at(part)
     names = [n for n in needed if n in slab.taken]
     cut = {n: Dims(tuple([(d, slab.needed(n)[d]) for d in needed[n].names])) for n in names}
@@ -272,7 +288,7 @@ def _slab(
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A part of one chunk of an array."""
+    """A part of one chunk of an array: the index of the chunk, the slices in it, and the slices in the result."""
 
     chunk: tuple[int, ...]
     within: tuple[slice, ...]
@@ -280,7 +296,7 @@ class _Piece:
 
 
 def _pieces(chunks: Sequence[Sequence[int]], index: Sequence[slice]) -> Iterator[_Piece]:
-    """The pieces of a part of an array.
+    """The pieces of chunks that make up `array[index]`; `chunks` are the chunk lengths along each axis.
 
     >>> [(p.chunk, p.within, p.place) for p in _pieces([(4, 4)], [slice(3, 5)])]
     [((0,), (slice(3, 4, None),), (slice(0, 1, None),)), ((1,), (slice(0, 1, None),), (slice(1, 2, None),))]
@@ -303,15 +319,16 @@ COMPILED: RecentCache[Fencil, Any] = RecentCache("compiled programs of blocks", 
 
 @dataclass(frozen=True, slots=True)
 class _Slab:
-    """A part of a block that one program computes."""
+    """A part of a block, computed by one restricted program."""
 
     program: Fencil
     operands: Mapping[str, tuple[tuple[slice, ...], Dims]]
-    """Of each parameter the part of what the block has, and the intervals on which the program takes it."""
+    """By parameter the slices in the array of the block, and its dims in the program."""
     results: Mapping[str, tuple[tuple[slice, ...], tuple[slice, ...]]]
-    """Of each result the part of what the program gives, and its place in the block."""
+    """By result the slices in the program's output, and those in the block."""
 
     def compute(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The slab of each result, from the arrays of the block by parameter."""
         run = COMPILED.of(self.program, lambda: compile(self.program))
         field = field_type()
         outputs = run(**{n: field(arrays[n][index], dims) if index else arrays[n]
@@ -321,18 +338,18 @@ class _Slab:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A block of some results."""
+    """The function of a dask task: it computes a block of results on the same dims, slab by slab."""
 
     pieces: Mapping[str, Sequence[_Piece]]
-    """Of the arrays that dask holds, where chunks go."""
+    """By parameter with a dask array: the pieces of its chunks."""
     held: Mapping[str, Any]
-    """Parts of others."""
+    """By other parameter: its array or number, already cut."""
     shapes: Mapping[str, tuple[int, ...]]
     slabs: Sequence[_Slab]
     results: Sequence[tuple[int, ...]]
 
     def __call__(self, chunks: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-        """The results, computed slab by slab of the chunks of each array."""
+        """The block of each result, from the chunks of each dask array in the order of `pieces`."""
         arrays = {n: np.asarray(v) if self.shapes[n] else v for n, v in self.held.items()}
         for (name, pieces), parts in zip(self.pieces.items(), chunks, strict=True):
             arrays[name] = _joined(self.shapes[name], pieces, parts)
@@ -348,7 +365,7 @@ class _Task:
 
 
 def _joined(shape: tuple[int, ...], pieces: Sequence[_Piece], chunks: Sequence[Any]) -> Any:
-    """An array of pieces of chunks."""
+    """An array of a shape, joined from pieces of chunks (a single piece is no copy)."""
     parts = [np.asarray(c)[p.within] for c, p in zip(chunks, pieces, strict=True)]
     if len(parts) == 1:
         return parts[0]

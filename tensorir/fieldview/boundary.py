@@ -33,19 +33,19 @@ from tensorir.runtime.locations import here
 __all__ = ["BoundaryCondition", "dirichlet", "extrapolate", "neumann", "periodic"]
 
 Halo = Callable[[Traced, str, int, bool], Traced]
-"""From a field, a dim, a width and a side (low or not) to the field on the halo of that side."""
+"""The rule (field, dim, width, low) -> field on the halo of `width` points; `low` is True for the side before."""
 
 
 @dataclass(frozen=True)
 class BoundaryCondition:
-    """Values in the halo of one side."""
+    """A boundary condition: the rule for the values in the halo of one side of a dim."""
 
     name: str
     halo: Halo
     needs: int
     """How many points of the field it reads along the dim, at least."""
     period: float | None = None
-    """By how much the coordinate of a periodic dim goes on, where that is said."""
+    """The period of the coordinate of a periodic dim; None where it is not stated."""
 
     def __repr__(self) -> str:
         return f"<{self.name} boundary condition>"
@@ -165,23 +165,26 @@ def with_boundary(x: F, widths: Widths, bc: Conditions) -> F:
 
 
 def _with_halos(x: Any, widths: Widths, bc: Conditions) -> Any:
-    """The field with the halos of `extend`, of one that ends where its labels go round, or within."""
+    """The field with the halos of `extend`; records stated periods in the trace, and raises V31 for two of one dim."""
     field = x
     for key, width in widths.items():
         dim = str(key)
         before, after = _both(width)
         low, high = _sides(bc, dim)
         if low.period is not None:
-            known = current().periods.setdefault(dim, low.period)
-            if known != low.period:
-                message = f"the period of {dim} is {known} before, and {low.period} here."
+            stated = current().periods.setdefault(dim, low.period)
+            if stated != low.period:
+                message = f"the period of {dim} is {stated} before, and {low.period} here."
                 raise refuse("V31", message, "a dim has one period.", at=here())
         field = _extended(field, dim, before, after, low, high)
     return field
 
 
 def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) -> FieldOperator:
-    """The function as an operator of its own, for a field outside of any; raises V30 for arguments in another order."""
+    """`extend` or `with_boundary` (`function`) as a field operator of x, for calls outside of operators.
+
+    Raises V30 for widths that are no mapping, and for x that is no field.
+    """
     if not hasattr(widths, "items"):
         message = f"widths are {article(type(widths).__name__)}, and they are numbers of points by dim."
         raise refuse("V30", message, "write ti.extend(x, {I: 1}, ti.boundary.periodic()).")
@@ -196,6 +199,7 @@ def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) 
 
 
 def _both(width: int | tuple[int, int]) -> tuple[int, int]:
+    """The widths (before, after) of a number or a pair; raises V30 for anything else."""
     match width:
         case int():
             return width, width
@@ -211,6 +215,7 @@ def _points(count: int) -> str:
 
 
 def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
+    """The conditions (before, after) of a dim from a condition, a pair, or a mapping by dim; raises V31 for others."""
     if hasattr(bc, "items"):
         condition: Any = next((c for d, c in bc.items() if str(d) == dim), None)
         if condition is None:
@@ -232,6 +237,7 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
 
 
 def _interval(x: Traced, dim: str) -> Interval:
+    """The interval of a field along a dim, which the trace records as named; raises V32 if it lacks the dim."""
     current().named.add(dim)
     interval = x.type.dims.get(dim)
     if interval is None:
@@ -241,13 +247,14 @@ def _interval(x: Traced, dim: str) -> Interval:
 
 
 def _extended(x: Traced, dim: str, before: int, after: int, low: BoundaryCondition, high: BoundaryCondition) -> Traced:
+    """The field with halos of `before` and `after` points along a dim; raises V30 where the interval is too short."""
     interval = _interval(x, dim)
     for width, side in ((before, low), (after, high)):
         if width < 0:
             raise refuse("V30", f"a halo has no {width} points.", "widths are 0 or more.", at=here())
-        least = width if side.name == "periodic" else side.needs
-        if width and len(interval) < least:
-            need = f"a {side.name} halo of {_points(width)} needs {_points(least)} of {dim}"
+        needed = width if side.name == "periodic" else side.needs
+        if width and len(interval) < needed:
+            need = f"a {side.name} halo of {_points(width)} needs {_points(needed)} of {dim}"
             raise refuse("V30", f"{need}, and there are {len(interval)}.", "make it narrower.", at=here())
     parts = [x]
     if before:
@@ -267,7 +274,7 @@ def _moved(x: Traced, dim: str, distance: int) -> Traced:
 
 
 def _layers(x: Traced, dim: str, width: int, low: bool, value: Callable[[Traced, Traced, int], Traced]) -> Traced:
-    """A halo of single layers, from the outermost value, the one inside of it, and the distance."""
+    """A halo of `width` layers, layer k being value(outermost point, the next one inside, k)."""
     i = x.type.dims[dim]
     at = i.start if low else i.stop - 1
     step = 1 if low else -1
@@ -278,13 +285,14 @@ def _layers(x: Traced, dim: str, width: int, low: bool, value: Callable[[Traced,
 
 
 class _Positions(dict[str, Any]):
-    """Coordinates by dim, found by a Dimension or its name."""
+    """Coordinates by dim; a key is a Dimension or its name."""
 
     def __getitem__(self, dim: Dimension | str) -> Any:
         return super().__getitem__(str(dim))
 
 
 def _positions(x: Traced, place: Dims) -> _Positions:
+    """The integer coordinates of each dim on `place`, as fields of that dim."""
     positions = _Positions()
     for name, interval in place.items:
         line = make("add_dim", wrap(0), static=(name, interval.start, interval.stop))
@@ -293,7 +301,7 @@ def _positions(x: Traced, place: Dims) -> _Positions:
 
 
 def _on(piece: Traced, place: Dims) -> Traced:
-    """A value on a place: broadcast along dims that it lacks, cut along others."""
+    """A field on the dims `place`: broadcast along dims that it lacks, cut along others."""
     for name, interval in place.items:
         have = piece.type.dims.get(name)
         if have is None:

@@ -41,12 +41,14 @@ _INSTALLED = tuple(
     folder + os.sep for folder in (sys.prefix, sys.base_prefix, _OURS, os.path.join(os.path.dirname(_OURS), "lowering"))
 )
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
-"""What code calls without its name."""
+"""Methods that code calls by syntax, so that their names are not among those of the code."""
 _PLAIN = (bool, int, float, complex, str, bytes)
 
 
 def closure_fingerprint(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Hashable:
-    """Values that a function, and those that it calls, have from global names, closures, defaults and arguments.
+    """A hashable of the values that a function and its callees read: globals, closures, defaults and `arguments`.
+
+    It is cached in `READS` while the objects that were read are the same and none of them can change in place.
 
     >>> def scaled(x, settings):
     ...     return settings["rate"] * x
@@ -65,19 +67,22 @@ def closure_fingerprint(function: Callable[..., Any], arguments: Iterable[Any] =
     if alone and look.reads.steady:
         key, drop = id(function), READS.drop
         with suppress(TypeError):  # nothing tells when an object without weak references is gone
-            held = weakref.ref(function, lambda _: drop(key))
-            READS.put(key, replace(look.reads, function=held, times=len(arguments), fingerprint=fingerprint))
+            reference = weakref.ref(function, lambda _: drop(key))
+            READS.put(key, replace(look.reads, function=reference, times=len(arguments), fingerprint=fingerprint))
     return fingerprint
 
 
 def function_key(function: Callable[..., Any]) -> Hashable:
-    """The key of what is traced of a function: its code, or what it is, and the values that it reads outside."""
+    """The cache key for a trace of a function: its code and fingerprint.
+
+    Other callables enter the fingerprint themselves.
+    """
     plain = isinstance(function, FunctionType) and not hasattr(function, "function")
     return function.__code__ if plain else None, closure_fingerprint(function, () if plain else (function,))
 
 
 def values_read(function: Callable[..., Any]) -> list[Any]:
-    """The values, but for plain ones, that a fingerprint of a function looks at.
+    """The values that a fingerprint of a function looks at, except numbers, texts, bytes and None.
 
     >>> weights = np.ones(2)
     >>> def scaled(x):
@@ -86,27 +91,27 @@ def values_read(function: Callable[..., Any]) -> list[Any]:
     [array([1., 1.])]
     """
     look = _look_at(function)
-    for _ in look.inside(function):
+    for _ in look.inside(function):  # run for its effect: it fills look.seen
         pass
     return [value for _, value in look.seen.values()]
 
 
 @dataclass(slots=True)
 class Reads:
-    """The places from which a function reads, with the objects there: while these stay, so does its fingerprint."""
+    """The places that a fingerprint was read from, with the objects that were there: the cache entry of a function."""
 
     function: Callable[[], Any] = lambda: None
     times: int = 0
-    """How often the function is among the values that were told."""
+    """The number of arguments of the fingerprint, each of which is the function itself."""
     fingerprint: Hashable = None
     items: list[tuple[Any, Any, Any]] = field(default_factory=list[Any])
-    """Mappings with names and values."""
+    """(mapping, name, value) of globals, keyword defaults and instance dicts."""
     attributes: list[tuple[Any, str, Any]] = field(default_factory=list[Any])
     steady: bool = True
-    """False where some value is told by contents that may change in place."""
+    """False if the fingerprint has the contents of an object that may change in place, such as a list."""
 
     def hold(self, function: Callable[..., Any], times: int) -> bool:
-        """True if nothing has changed."""
+        """True if the same object is still in every place, for the same function and number of arguments."""
         if self.function() is not function or self.times != times:
             return False
         for place, name, value in self.items:
@@ -131,7 +136,10 @@ def _look_at(function: Callable[..., Any]) -> _Look:
 
 
 class _Same:
-    """An object by which it is; equal to no other, also when it is gone and another stands in its place in memory."""
+    """A key for the identity of an object, held weakly.
+
+    Unlike `id` it never equals a later object at the same address.
+    """
 
     __slots__ = ("_hash", "_object")
 
@@ -154,15 +162,18 @@ class _Same:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A look at what code with some names reads; what was seen before is told by its number."""
+    """The traversal of the values that code with these names reads; a value seen before becomes its number."""
 
     seen: dict[tuple[int, tuple[str, ...]], tuple[int, Any]]
-    """By identity and names; with the objects, so that no other comes to have the identity of one."""
+    """By (id(object), names) its number and the object, which is kept alive so that its id stays valid."""
     names: tuple[str, ...]
     reads: Reads
 
     def key_of(self, value: Any) -> Hashable:
-        """The key of a value: something to compare."""
+        """The hashable key of a value: contents of numbers, arrays and containers, identity and attributes of others.
+
+        Sets `reads.steady` to False for contents that may change in place.
+        """
         if value is None or isinstance(value, _PLAIN):
             return type(value), repr(value)  # a text, since NaN equals nothing
         if (before := self._before(value)) is not None:
@@ -192,7 +203,7 @@ class _Look:
         return _Same(value), *self.inside(value)
 
     def _labelled(self, value: Any) -> Hashable:
-        """A DataArray or a variable of xarray by its numbers, labels and attributes; by identity within a trace."""
+        """The key of a DataArray or Variable: numbers, coordinates and attributes; the identity if it is traced."""
         variables = [getattr(value, "variable", value), *(c.variable for c in getattr(value, "coords", {}).values())]
         if any(is_traced(v._data) for v in variables):
             return _Same(value)
@@ -200,7 +211,10 @@ class _Look:
         return names, tuple([(v.dims, _array(np.asarray(v.values)), self.key_of(v.attrs)) for v in variables])
 
     def inside(self, value: Any) -> Iterator[Hashable]:
-        """Reads of a function outside of it; of other objects the attributes whose names the code has."""
+        """The keys of the values that a function reads; of other objects those of attributes whose names the code has.
+
+        Installed modules have none. Places are recorded in `reads`.
+        """
         match value:
             case functools.partial():
                 yield from map(self.key_of, (value.func, value.args, value.keywords))
@@ -218,7 +232,10 @@ class _Look:
                 yield from self._attributes(value)
 
     def read_by(self, function: FunctionType) -> Iterator[Any]:
-        """Defaults, and the values of the global names and of the variables around that a function may read."""
+        """The defaults of a function, the globals that its code (`names`) may read, and its closure cells.
+
+        Records them.
+        """
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self.reads.attributes.append((function, name, getattr(function, name)))
         yield from function.__defaults__ or ()
@@ -234,29 +251,34 @@ class _Look:
                 self.reads.steady = False
 
     def _at(self, place: Mapping[str, Any], name: str) -> Any:
-        """The value of a name in a mapping."""
+        """The value of a name in a mapping, or MISSING; recorded in `reads`."""
         value = place.get(name, MISSING)
         self.reads.items.append((place, name, value))
         return value
 
     def _attributes(self, owner: Any) -> Iterator[Hashable]:
-        """`settings.dt`: the name behind the point is a name of the code, too."""
+        """The keys of the attributes of an object that code may read, as `settings.dt`: dt is among its names.
+
+        Attributes are looked up in `__dict__` and the classes, so that no property runs.
+        """
         kinds: tuple[type, ...] = (owner if isinstance(owner, type) else type(owner)).__mro__
         places: list[Mapping[str, Any]] = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
         for name in (*self.names, *_IMPLIED):
-            held = next((value for place in places if (value := self._at(place, name)) is not MISSING), None)
-            function = getattr(held, "__func__", getattr(held, "fget", held))  # of class methods and properties
-            match held:
+            attribute = next((value for place in places if (value := self._at(place, name)) is not MISSING), None)
+            function = getattr(
+                attribute, "__func__", getattr(attribute, "fget", attribute)
+            )  # of class methods and properties
+            match attribute:
                 case MemberDescriptorType():
                     self.reads.attributes.append((owner, name, value := getattr(owner, name, None)))
                     yield self.key_of(value)
                 case _ if _users(function) is not None:
                     yield from self._method(owner, function)
                 case _:
-                    yield self.key_of(held)
+                    yield self.key_of(attribute)
 
     def _method(self, owner: Any, function: Any) -> Iterator[Hashable]:
-        """Reads of a function outside of it, and those of the object whose method it is."""
+        """The key of a method's function, and that of its object for the names in the method's code."""
         yield self.key_of(function)
         inner = _users(function)
         if inner is not None and not isinstance(owner, ModuleType):
@@ -272,13 +294,13 @@ class _Look:
 
 
 def _is_open(kind: type[Any]) -> bool:
-    """True for dataclasses that are told by their fields, and whose fields may be assigned."""
+    """True for dataclasses that are compared by their fields and are not frozen."""
     params = getattr(kind, "__dataclass_params__", None)
     return params is not None and not params.frozen and kind.__eq__ is not object.__eq__
 
 
 def _array(array: np.ndarray[Any, Any]) -> Hashable:
-    """An array by its contents."""
+    """The key of an array by contents: dtype, shape, and a digest of its bytes (objects: their text)."""
     if array.dtype.hasobject:
         return str(array.dtype), array.shape, repr(array.tolist())
     # as bytes: buffers hold no dates
@@ -287,7 +309,7 @@ def _array(array: np.ndarray[Any, Any]) -> Hashable:
 
 
 def _users(value: Any) -> FunctionType | None:
-    """The function that a value is or, as an operator, has; None for those of installed packages, and of this one."""
+    """The Python function of a value (of an operator its `function`); None for installed packages and this one."""
     inner: Any = getattr(value, "function", value)
     if not isinstance(inner, FunctionType) or inner.__code__.co_filename.startswith(_INSTALLED):
         return None
@@ -296,6 +318,6 @@ def _users(value: Any) -> FunctionType | None:
 
 @remembered("facts of code", limit=4096)
 def _names(code: CodeType) -> tuple[str, ...]:
-    """The names that code and the code inside of it may look up outside."""
+    """The global and attribute names in code and in the functions nested in it."""
     inside = [c for c in code.co_consts if isinstance(c, CodeType)]
     return tuple(dict.fromkeys((*code.co_names, *(n for c in inside for n in _names(c)))))

@@ -56,16 +56,17 @@ def coord(x: Value, name: str | Dimension, /, *, units: str | None = None) -> Va
 
 
 def _coordinate(x: Any, name: str, units: str | None = None) -> Any:
-    asked = name if units is None else f"{name}{DATED}{units}"
+    """`coord` for a traced field, a DataArray, or a Field (which has the coordinates of the enclosing call)."""
+    key = name if units is None else f"{name}{DATED}{units}"
     if isinstance(x, Traced):
-        return _traced(x, asked)
+        return _traced(x, key)
     if hasattr(x, "coords"):
         if name not in x.coords:
             raise refuse("V37", *_missing(f"'{x.name}'" if getattr(x, "name", None) else "the array", name, x.coords))
         return x.coords[name] if units is None else in_units(x.coords[name], units)
     if kind_of(x) != "field":
         raise refuse("V37", f"{type(x).__name__} has no coordinates.", "pass a DataArray.")
-    fitting = [c for c in Coordinates({}).named(asked) if set(c.dims) <= set(x.dims)]
+    fitting = [c for c in Coordinates({}).named(key) if set(c.dims) <= set(x.dims)]
     if len(fitting) == 1 and kind_of(fitting[0].value) == "field":
         return fitting[0].value
     if fitting:
@@ -74,6 +75,10 @@ def _coordinate(x: Any, name: str, units: str | None = None) -> Any:
 
 
 def _traced(x: Traced, name: str) -> Traced:
+    """The coordinate of a traced field: of an argument on its dims, else midpoints of the staggered partner's index.
+
+    Raises V28, V37 or V38 (see `coord`). Names that are looked up are recorded in the trace.
+    """
     trace = current()
     trace.looked.add(name)
     array = trace.arguments.get(id(x.expr), (None, None))[1]
@@ -93,7 +98,10 @@ def _traced(x: Traced, name: str) -> Traced:
 
 
 def _fitting(x: Traced, trace: Tracing, name: str, array: Any) -> Coordinate | None:
-    """The coordinate of the argument that a field is, or the only one on its dims; raises V38 where there are more."""
+    """The coordinate on the dims of `x`: that of `array`, which `x` stands for, or the only one of all arguments.
+
+    None without any; raises V38 for several.
+    """
     candidates = [c for c in trace.coordinates.named(name) if set(c.dims) <= set(x.dims)]
     fitting = [c for c in candidates if any(a is array for a in c.arrays)] or candidates
     if len(fitting) > 1:
@@ -108,7 +116,10 @@ def _name(trace: Tracing, array: Any) -> str:
 
 
 def _missing(who: str, name: str, known: Any, bare: bool = False) -> tuple[str, str]:
-    """The error for a coordinate that does not exist; a `bare` field never has one of its own."""
+    """Message and hint for a coordinate that does not exist.
+
+    `known` are the existing names, `bare` says it is a Field.
+    """
     names = [str(n) for n in known]
     have = f"it has {', '.join(names)}" if names else "it has none"
     near = did_you_mean(name, names) if names else ""
@@ -123,6 +134,7 @@ def _several(who: str, name: str) -> tuple[str, str]:
 
 
 def _elsewhere(x: Traced, trace: Tracing, coordinate: Coordinate) -> NoReturn:
+    """Raise V28 or V37 for a coordinate on dims that the field does not have."""
     name, missing = coordinate.name, [d for d in coordinate.dims if d not in x.dims]
     for dim in missing:
         if dim in trace.scanned:
@@ -135,7 +147,10 @@ def _elsewhere(x: Traced, trace: Tracing, coordinate: Coordinate) -> NoReturn:
 
 
 def _field(trace: Tracing, coordinate: Coordinate) -> Traced:
-    """A coordinate as a parameter of what is being traced."""
+    """A coordinate as a parameter of the trace, added at its first use.
+
+    Raises V37 for dates, texts and other objects.
+    """
     kind = coordinate.type
     if kind is None:
         calendar = calendar_of(np.ravel(coordinate.value)[:1])
@@ -147,23 +162,26 @@ def _field(trace: Tracing, coordinate: Coordinate) -> Traced:
         message = f"the coordinate '{coordinate.name}' holds {holds}."
         raise refuse("V37", message, hint if dates else "pass an array of numbers.", at=here())
     trace.named.update(coordinate.dims.names)
-    which = coordinate.name, coordinate.index
-    if which not in trace.fields:
+    key = coordinate.name, coordinate.index
+    if key not in trace.fields:
         variable = build.var(trace.fresh(_parameter(coordinate.name)), kind)
-        trace.fields[which] = variable
+        trace.fields[key] = variable
         if is_degrees(coordinate.units):
             trace.degrees.add(variable.name)
-    return Traced(trace.fields[which])
+    return Traced(trace.fields[key])
 
 
 def _parameter(name: str) -> str:
-    """The name of a coordinate's parameter: a name of the notation, and not that of the result."""
+    """The name of a coordinate's parameter: an identifier, and not `out`, which is the result."""
     word = re.sub(r"\W", "_", name.partition(DATED)[0])
     return f"c_{word}" if not word.isidentifier() or word == "out" else word
 
 
 def _on(x: Traced, trace: Tracing, coordinate: Coordinate) -> Traced:
-    """A coordinate on the points of a field: an index goes on beyond its ends, others along periodic dims."""
+    """A coordinate as a field on the points of `x` at least, as far as it goes on beyond its ends.
+
+    An index goes on by its steps or its period, others along periodic dims; elsewhere a warning says that they end.
+    """
     field = _field(trace, coordinate)
     base = coordinate.name.partition(DATED)[0]
     if coordinate.dims.names == (base,):
@@ -185,16 +203,17 @@ def _on(x: Traced, trace: Tracing, coordinate: Coordinate) -> Traced:
 
 
 def _period(trace: Tracing, dim: str) -> float | None:
-    """The period of a dim, or of the staggered one beside, which is the same axis."""
+    """The period of a dim or of its staggered partner; None for dims that are not periodic."""
     named = (dim, *partners(dim, trace.periods))
     return next((trace.periods[d] for d in named if d in trace.periods), None)
 
 
 def _going_round(field: Traced, trace: Tracing, coordinate: Coordinate, dim: str, needed: Interval) -> Traced:
-    """A coordinate that is no index on an interval of a periodic dim at least.
+    """A coordinate that is no index, extended along a periodic dim to the interval `needed`.
 
-    It goes on by the period where it rises or falls by as much in all rows, as longitudes do, and by nothing where the
-    last point is as near to the first as points are to each other, as latitudes and areas do.
+    The halo has the values of the other end plus a period where all rows rise or fall by it, as longitudes do; it has
+    them unchanged where last and first value are near each other, as those of latitudes and areas. Raises V38 for
+    others.
     """
     period, course = _period(trace, dim), coordinate.course(dim)
     trace.looked.add(f"{coordinate.name}{AROUND}{dim}")
@@ -213,32 +232,34 @@ def _going_round(field: Traced, trace: Tracing, coordinate: Coordinate, dim: str
 
 
 def _ends(field: Traced, dim: str, have: Interval) -> tuple[Traced, Traced]:
-    """The last point along a dim, and the first."""
+    """The last point of a field along a dim with the interval `have`, and the first, both without the dim."""
     ends = Interval(have.stop - 1, have.stop), Interval(have.start, have.start + 1)
     last, first = (cast("Any", sum(make("subset", field, static=(Dims(((dim, end),)),)), dim)) for end in ends)
     return last, first
 
 
 def _round(field: Traced, dim: str, have: Interval, needed: Interval, by: Any) -> Traced:
-    """A coordinate on an interval at least, which at its ends goes on from its other one, and by a number more."""
+    """A field extended periodically from `have` to `needed`, `by` being subtracted before and added after."""
     before, after = max(0, have.start - needed.start), max(0, needed.stop - have.stop)
-    still = isinstance(by, float) and not by
-    whole = field if field.element.is_float or still else make("cast", field, static=(FLOAT64,))
-    wide = extend(whole, {dim: (before, after)}, periodic())
-    if still:
-        return wide
+    unchanged = isinstance(by, float) and not by
+    as_float = field if field.element.is_float or unchanged else make("cast", field, static=(FLOAT64,))
+    extended = extend(as_float, {dim: (before, after)}, periodic())
+    if unchanged:
+        return extended
     ends = Interval(have.start - before, have.start), Interval(have.stop, have.stop + after)
     moved = [
-        _moved(wide, dim, end, more)
-        for end, more in zip(ends, (binary("multiplies", -1.0, by) if isinstance(by, Traced) else -by, by), strict=True)
+        _moved(extended, dim, end, change)
+        for end, change in zip(
+            ends, (binary("multiplies", -1.0, by) if isinstance(by, Traced) else -by, by), strict=True
+        )
         if end
     ]
-    inner = make("subset", wide, static=(Dims(((dim, have),)),))
+    inner = make("subset", extended, static=(Dims(((dim, have),)),))
     return make("concat", *([moved[0], inner, *moved[1:]] if before else [inner, *moved]))
 
 
 def _reaching(field: Traced, trace: Tracing, coordinate: Coordinate, needed: Interval) -> Traced:
-    """An index on an interval at least."""
+    """An index extended to the interval `needed`: by its period, otherwise by equal steps (V38 without)."""
     dim = coordinate.dims.names[0]
     have = coordinate.dims[dim]
     if have.covers(needed):
@@ -254,12 +275,12 @@ def _reaching(field: Traced, trace: Tracing, coordinate: Coordinate, needed: Int
 
 
 def _moved(field: Traced, dim: str, part: Interval, by: Any) -> Traced:
-    """A part of a field, and a number more."""
+    """The field on the interval `part` of a dim, plus `by`."""
     return binary("plus", make("subset", field, static=(Dims(((dim, part),)),)), by)
 
 
 def _between(x: Traced, trace: Tracing, name: str, index: Coordinate) -> Traced:
-    """The midpoints of an index, at the points of the staggered dim that a field has."""
+    """The midpoints of an index of the partner dim, on the points of the staggered dim `name` of `x`."""
     field = _reaching(_field(trace, index), trace, index, around(name, x.type.dims[name], index.name))
     if not field.element.is_float:
         field = make("cast", field, static=(FLOAT64,))

@@ -39,7 +39,7 @@ AUXILIARY_ATTRIBUTES = (
 
 
 def auxiliary_of(whole: Any) -> frozenset[str]:
-    """The variables of a Dataset that others name in such attributes.
+    """The data variables of a Dataset that others name in `AUXILIARY_ATTRIBUTES`.
 
     >>> import xarray as xr
     >>> lon = xr.Variable("lon", [5.0, 15.0], {"bounds": "lon_bnds"})
@@ -50,7 +50,7 @@ def auxiliary_of(whole: Any) -> frozenset[str]:
 
 
 def auxiliary_names(variables: Iterable[Any]) -> frozenset[str]:
-    """The names in the attributes of variables by which these name others."""
+    """All words in the `AUXILIARY_ATTRIBUTES` of variables, from attributes or encoding."""
     texts = [{**v.encoding, **v.attrs}.get(key) for v in variables for key in AUXILIARY_ATTRIBUTES]
     return frozenset(word for text in texts if isinstance(text, str) for word in text.replace(":", " ").split())
 
@@ -65,10 +65,11 @@ def over_variables(
     name: str, signature: inspect.Signature, bound: Mapping[str, Any], call: Callable[..., Any],
     dims_named: Callable[[Mapping[str, Any]], frozenset[str]],
 ) -> Any:  # fmt: skip
-    """The results of an operator for every variable of the Datasets among its arguments; all others go to each call.
+    """A Dataset (or tuple of them) of the results of an operator for every variable of its Datasets that has the dims.
 
-    `dims_named` says which dims the operator names, for arguments on all dims there are. Raises V39 for Datasets with
-    other variables, and for a variable that cannot be kept beside the results.
+    `bound` has the arguments by name; those that are no Datasets go to each `call`. `dims_named` returns the dims that
+    the operator names, from arguments on all dims of the Dataset. Other variables are kept, cut to the results. Raises
+    V39 for Datasets with different variables, if no variable has the dims, and for one that cannot be cut.
     """
     wholes = {n: members_of_whole(v) for n, v in bound.items() if is_whole(v)}
     first = next(iter(wholes))
@@ -102,7 +103,7 @@ def over_variables(
 
 
 def members_of_whole(whole: Any) -> dict[str, Any]:
-    """The variables by name."""
+    """The data variables of a Dataset as DataArrays by name."""
     return {str(n): v for n, v in whole.data_vars.items()}
 
 
@@ -117,13 +118,13 @@ def _lacks(array: Any, named: frozenset[str]) -> bool:
 
 
 def _without_numbers(array: Any) -> Any:
-    """An array of dask as one that takes no memory, any other as it is."""
+    """A DataArray of dask with broadcast zeros as data, which take no memory; any other array unchanged."""
     element = scalar_of(array.dtype) if getattr(array, "chunks", None) is not None else None
     return array if element is None else array.copy(data=np.broadcast_to(np.zeros((), DTYPES[element]), array.shape))
 
 
 def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:
-    """An array on all dims of a Dataset, with all of its coordinates, that takes no memory."""
+    """A DataArray of broadcast zeros (no memory) on all dims and coordinates of a Dataset, with a member's dtype."""
     elements = [e for v in members.values() if (e := scalar_of(v.dtype)) is not None]
     element = next((e for e in elements if e.is_float), elements[0] if elements else FLOAT64)
     import xarray as xr
@@ -133,7 +134,10 @@ def _on_all_dims(whole: Any, members: Mapping[str, Any]) -> Any:
 
 
 def _together(whole: Any, results: Mapping[str, Any], kept: Mapping[str, Any]) -> Any:
-    """Results and what is kept as a Dataset, or, of an operator of several results, as a tuple of such."""
+    """Results and kept variables by name as one Dataset in the order of `whole`.
+
+    For tuples as results, a tuple of them.
+    """
     sample = next(iter(results.values()))
     if is_tuple(sample):
         parts = [_together(whole, {n: r[k] for n, r in results.items()}, kept) for k in range(len(sample))]
@@ -144,14 +148,16 @@ def _together(whole: Any, results: Mapping[str, Any], kept: Mapping[str, Any]) -
     dataset = xr.Dataset({n: r.rename(n) for n, r in results.items()})
     for variable, array in kept.items():
         dataset[variable] = cut_to(variable, array, dataset)
-    rest = {n: c for n, c in whole.coords.items() if n not in dataset.coords and not set(c.dims) & set(dataset.dims)}
+    other_coords = {
+        n: c for n, c in whole.coords.items() if n not in dataset.coords and not set(c.dims) & set(dataset.dims)
+    }
     attrs: dict[str, Any] = {} if xarray_option("keep_attrs", "default") is False else whole.attrs
     ordered: Any = dataset[order]
-    return ordered.assign_coords(rest).assign_attrs(attrs)
+    return ordered.assign_coords(other_coords).assign_attrs(attrs)
 
 
 def cut_to(variable: str, array: Any, results: Any) -> Any:
-    """A variable on the points that results have along its dims; raises V39 where it lacks some of them."""
+    """A variable cut to the points of the Dataset `results` along its dims; raises V39 where it lacks some of them."""
     for dim in [d for d in array.dims if d in results.sizes]:
         places = _places(labels_of(array, str(dim)), labels_of(results, str(dim)), results.sizes[dim])
         if any(not 0 <= k < array.sizes[dim] for k in places):
@@ -162,7 +168,10 @@ def cut_to(variable: str, array: Any, results: Any) -> Any:
 
 
 def _places(labels: Any, wanted: Any, count: int) -> list[int]:
-    """The indices in an array of the points of a result; -1 for those that it lacks."""
+    """The positions in an array with these labels of the `wanted` labels of a result; -1 for those that it lacks.
+
+    Without labels of the result they are the first `count`; without labels of the array, the labels are positions.
+    """
     if wanted is None:
         return list(range(count))
     return [int(k) for k in (wanted if labels is None else labels.get_indexer(wanted))]

@@ -26,11 +26,14 @@ from tensorir.runtime.errors import refuse
 from tensorir.runtime.locations import here
 
 _ALONG = {"plus": "sum", "max": "max", "min": "min"}
-"""The folds along dims of a field, by the builtins that fold over neighbours."""
+"""The fold along a dim of the field for each builtin that folds over neighbours, for the hint of V17."""
 
 
 def _over(x: Any, axis: Any, op: str, init: Callable[[Scalar], Any]) -> Any:
-    """A fold over the neighbours along a local dimension; absent ones are skipped."""
+    """The fold over the neighbours along a local dimension by the builtin `op`; absent neighbours are skipped.
+
+    `init` gives the initial value for an element type. Raises V17 for tuples and for dims that are not local.
+    """
     value = wrap(x)
     if isinstance(value.element, TupleElement):
         raise refuse("V17", "a tuple cannot be reduced as a whole.", "reduce its members.", at=here())
@@ -52,7 +55,10 @@ def _is_narrow(element: Any) -> bool:
 
 
 def _summed_wide(x: Traced, op: str, fold: Callable[[Expr], Expr]) -> Expr:
-    """A fold by a builtin, whose sums of narrow floats are float32 and rounded once, as those of NumPy's means."""
+    """`fold` of a field by the builtin `op`.
+
+    Sums of narrow floats are done in float32 and rounded once, as NumPy's means.
+    """
     if op != "plus" or not _is_narrow(x.element):
         return fold(x.expr)
     wide = make("cast", x, static=(FLOAT32,))
@@ -102,7 +108,7 @@ Along = Dimension | str | Sequence["Dimension | str"] | EllipsisType | None
 
 
 def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
-    """Raise V17 for options that xarray's and NumPy's folds have, but for those that ask for what folds do here."""
+    """Raise V17 for any option of xarray's and NumPy's folds other than None or False."""
     for option, value in options.items():
         if value is not None and value is not False:
             raise refuse("V17", f"ti.{name} takes no {option}={value!r}.", remedy_of_fold(name, option), at=here())
@@ -111,7 +117,10 @@ def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
 def _folded(
     x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any], options: Mapping[str, Any]
 ) -> Traced:
-    """The fold of a field along dims of its own, at the user's line."""
+    """The fold of a field along dims that are not local, by the builtin `op`; `name` is the function in messages.
+
+    `dim` is None or ... for all dims; `init` gives the initial value for an element type. Raises V17 (see `sum`).
+    """
     current()
     _refuse_options(name, options)
     value = wrap(x)
@@ -126,21 +135,21 @@ def _folded(
     if op == "plus" and element.is_integer and element.bits < 32:
         message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
         raise refuse("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).", at=here())
-    along = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
-    names = list(dict.fromkeys(map(str, along)))
-    for each in names:
-        if each not in value.dims:
+    dims_folded = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
+    names = list(dict.fromkeys(map(str, dims_folded)))
+    for dim_name in names:
+        if dim_name not in value.dims:
             has = ", ".join(value.dims) or "none"
-            message = f"the field has no dim {each} to fold along, only {has}."
+            message = f"the field has no dim {dim_name} to fold along, only {has}."
             raise refuse("V17", message, "name dims that it has.", at=here())
-        if each.startswith(NEIGHBOUR) or each in current().locals:
-            message = f"{each.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
+        if dim_name.startswith(NEIGHBOUR) or dim_name in current().locals:
+            message = f"{dim_name.removeprefix(NEIGHBOUR)} holds neighbours, some of which may be absent."
             raise refuse("V17", message, "fold over them by ti.neighbor_sum, ti.max_over or ti.min_over.", at=here())
     current().named.update(names)
 
     def folded(total: Expr) -> Expr:
-        for each in names:
-            total = _reduced(total, each, op, init(element))
+        for dim_name in names:
+            total = _reduced(total, dim_name, op, init(element))
         return total
 
     return assignable(_summed_wide(value, op, folded))
@@ -208,6 +217,8 @@ def mean(x: Value, dim: Along = None, weights: Any = None, **options: Any) -> Va
 
 
 def _extreme(name: str, op: str, init: Callable[[Scalar], Any]) -> Callable[..., Any]:
+    """The function `max` or `min` on fields, with its docstring."""
+
     def function(x: Any, dim: Along = None, **options: Any) -> Any:
         return _folded(x, dim, name, op, init, options)
 

@@ -28,7 +28,7 @@ from tensorir.runtime.locations import here
 
 @dataclass(frozen=True, slots=True)
 class Slot(Shifting):
-    """One neighbour of an offset: `V2E[0]`."""
+    """One slot of a neighbour table as a shift: `V2E[0]`, the first neighbour."""
 
     offset: FieldOffset
     index: int
@@ -40,7 +40,7 @@ class Slot(Shifting):
 
 @dataclass(frozen=True, slots=True)
 class Dynamic(Shifting):
-    """An offset along a dim that differs from point to point."""
+    """A shift along a dim by a distance that is a field: `as_offset(Koff, level)`."""
 
     dimension: Dimension
     distance: Traced
@@ -48,8 +48,8 @@ class Dynamic(Shifting):
     def shifted(self, x: Traced) -> Traced:
         dim = str(self.dimension)
         current().named.add(dim)
-        here_is = make("pos", self.distance if dim in self.distance.dims else x, static=(dim,))
-        return make("gather", x, Traced(displaced(self.distance.expr, here_is.expr)), static=((dim,), "checked"))
+        position = make("pos", self.distance if dim in self.distance.dims else x, static=(dim,))
+        return make("gather", x, Traced(displaced(self.distance.expr, position.expr)), static=((dim,), "checked"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +81,17 @@ class FieldOffset(Shifting):
         return Offset(self.source, int(index)) if self.is_cartesian else Slot(self, int(index))
 
     def shifted(self, x: Traced) -> Traced:
-        """All neighbours, along the local dimension."""
+        """The field at all neighbours of each point, along the local dimension of the offset."""
         if self.is_cartesian:
             message = f"{self.value} is an offset along {self.source} and needs a distance."
             raise refuse("V10", message, f"write f({self.value}[1]).", at=here())
         return through(x, self.table(), str(self.target[1]))
 
     def table(self) -> Traced:
-        """The table as a parameter of the fencil that is being traced."""
+        """The neighbour table as a parameter of the current trace, added at its first use.
+
+        Raises V11 if no table was provided.
+        """
         trace = current()
         if self.value not in trace.tables:
             provided = trace.offsets.get(self.value)
@@ -102,7 +105,11 @@ class FieldOffset(Shifting):
 
 
 def table_type(offset: FieldOffset, table: Any) -> TensorType:
-    """The type of a table: its own dims if it has them, or those of the offset, from 0."""
+    """The type of a neighbour table: its dims by name if it has them, otherwise those of the offset from 0.
+
+    The local dimension is renamed as the IR does. Raises V11 for another number of axes, and entries that are no
+    integers.
+    """
     if isinstance(table, TensorType):
         return table
     named = type_of_named(table)
@@ -215,6 +222,7 @@ def concat_where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _concat_where(condition: Any, a: Any, b: Any) -> Any:
+    """`concat_where` for one interval of one dim: b below it, a on it, b above it, as far as each has points there."""
     if is_tuple(condition):
         raise refuse("V16", "one condition on one dim is needed.", "nest calls for several.", at=here())
     if not isinstance(condition, Condition):
@@ -224,20 +232,20 @@ def _concat_where(condition: Any, a: Any, b: Any) -> Any:
     dim = str(condition.dimension)
     current().named.add(dim)
     common = bcast([v.type.dims.without(dim) for v in (x, y)])
-    span = [v.type.dims[dim] for v in (x, y) if dim in v.dims]
-    if not span:
+    intervals = [v.type.dims[dim] for v in (x, y) if dim in v.dims]
+    if not intervals:
         message = f"neither field has the dim {dim}."
         raise refuse("V16", message, "concat_where chooses between parts of a dim of its fields.", at=here())
-    low, high = min(i.start for i in span), max(i.stop for i in span)
+    low, high = min(i.start for i in intervals), max(i.stop for i in intervals)
     start = low if condition.start is None else condition.start
     stop = high if condition.stop is None else condition.stop
     parts: list[Traced] = []
-    for value, part in (
+    for value, region in (
         (y, Interval(low, min(start, high))),
         (x, Interval(max(start, low), min(stop, high))),
         (y, Interval(max(stop, low), high)),
     ):
-        piece = _piece(value, dim, part, common)
+        piece = _piece(value, dim, region, common)
         if piece is not None:
             parts.append(piece)
     if not parts:
@@ -247,7 +255,10 @@ def _concat_where(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _piece(value: Traced, dim: str, part: Interval, common: Dims) -> Traced | None:
-    """A field on a part of a dim and on the common points of the others, None where it has no point there."""
+    """A field on `part` of a dim, broadcast or cut to the dims `common` otherwise.
+
+    None where it has no point in `part`.
+    """
     interval = value.type.dims.get(dim)
     if interval is None:
         if not part:
@@ -278,10 +289,11 @@ _SIGNATURES = {
     arity: Signature([Parameter(name, Parameter.POSITIONAL_ONLY, annotation=Any) for name in "xy"[:arity]])
     for arity in (1, 2)
 }
-"""How mathematics is called, for `help` and editors; a wrong number of fields is a diagnostic."""
+"""The signatures of mathematical functions by number of operands, for `help` and editors."""
 
 
 def _mathematical(op: str) -> Callable[..., Any]:
+    """The function on fields for an elementwise builtin, with its signature and a docstring from the builtin table."""
     arity = len(TABLE[op].form[0])
 
     def function(*operands: Any) -> Any:
@@ -302,11 +314,11 @@ _TAKEN: dict[Callable[..., TensorType], str] = {
     rules.floats: "floats", rules.float_tests: "floats", rules.numbers: "numbers", rules.integers: "integers",
     rules.logic: "bools",
 }  # fmt: skip
-"""The element types that builtins of a rule take."""
+"""The operand types of builtins, as docstrings call them, by typing rule."""
 
 
 def _described(row: Builtin) -> str:
-    """The sentence of a row, and what its facts say of dims, element types and units."""
+    """The docstring for a builtin: its sentence in the table, then dims, element types and units."""
     two, kind = len(row.form[0]) > 1, _TAKEN[row.rule]
     gives = "bools" if row.rule is rules.float_tests else "its element type"
     message = f"Of a field of {kind}, element by element: on its dims, of {gives}."
@@ -335,7 +347,7 @@ def radians(x: Value, /) -> Value:
 
 
 def _as_float(op: str, operand: Any) -> Any:
-    """A Python integer as an operand of a function of floats."""
+    """A Python integer as a float where a transcendental builtin takes it; any other operand unchanged."""
     if isinstance(operand, int) and not isinstance(operand, bool) and TABLE[op].transcendental:
         return float(operand)
     return operand

@@ -89,13 +89,13 @@ class FieldOperator(Displayed, Generic[Result]):
     function: Callable[..., Any]
     body: Callable[..., Any]
     plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of operators", SIZES))
-    """What was traced, by the types of the arguments."""
+    """The plans by trace key (`trace_key`, buffer, region, tables, angles)."""
     repeated: RecentCache[Any, RepeatedPlan] = field(default_factory=lambda: RecentCache("calls of operators", SIZES))
-    """The same by what decides a call, where it is like one before."""
+    """The preparation of calls by `call_key`."""
     looked: set[str] = field(default_factory=set[str])
     """The names of coordinates that traces asked for."""
     scan: tuple[Any, ...] | None = None
-    """The axis, the direction and the first state of a scan."""
+    """Axis, direction and initial state of a scan operator; None for a field operator."""
 
     def __post_init__(self) -> None:
         functools.update_wrapper(self, self.function)
@@ -191,9 +191,13 @@ class FieldOperator(Displayed, Generic[Result]):
     def over_variables(
         self, bound: Mapping[str, Any], call: Callable[..., Any], provider: Mapping[str, Any] = NO_TABLES
     ) -> Any:
-        """The results of a call for every variable of the Datasets among its arguments that has the dims."""
+        """A Dataset of the results of `call` for every variable that has the dims of the operator.
+
+        `bound` has the arguments by name, `provider` the neighbour tables.
+        """
 
         def named(arguments: Mapping[str, Any]) -> frozenset[str]:
+            """The dims of the annotations of the Datasets, or without any those that a trace names."""
             kinds = [self.annotations.get(n) for n, v in bound.items() if is_whole(v)]
             stated = {d for kind in kinds if isinstance(kind, FieldType) for d in kind.dims}
             return frozenset(stated) or self._plan(arguments, None, None, provider).named
@@ -202,7 +206,7 @@ class FieldOperator(Displayed, Generic[Result]):
             return over_variables(self.name, self.signature, bound, call, named)
 
     def plan(self, bound: Mapping[str, Any]) -> Plan:
-        """The executable for these arguments by name, without a buffer for the result."""
+        """The plan for these arguments by name, without buffer, domain and tables; traced if it is not cached."""
         return self._plan(bound, None, None, {})
 
     @located
@@ -210,7 +214,7 @@ class FieldOperator(Displayed, Generic[Result]):
         self, run: Callable[[Any], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
         offset_provider: Mapping[str, Any] | None = None,
     ) -> Any:  # fmt: skip
-        """The results of a call, with `run` of its plan in the place of what `ti.compile` makes."""
+        """The results of a call of `run(plan)`, in place of the compiled program, with the plan's values."""
         bound = self.bound(args, more)
         if any(_is_traced(v) for v in bound.values()):
             return self.inline(bound)
@@ -221,7 +225,7 @@ class FieldOperator(Displayed, Generic[Result]):
             return restored(plan.shape, gathered(plan.results, run(plan)(**values)))
 
     def inline(self, bound: Mapping[str, Any]) -> Any:
-        """The operator as part of the one that calls it."""
+        """The traced result of the operator, called on traced fields inside of another one."""
         result = applied(self.body, self.signature, bound)
         if isinstance(result, Traced) and (name := assigned()[1]):
             # the caller's name, also where the operator that is called has one of its own
@@ -264,9 +268,10 @@ class FieldOperator(Displayed, Generic[Result]):
     # Tracing
 
     def bound(self, args: tuple[Any, ...], more: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by name; a Dataset in place of several gives each its variable or coordinate.
+        """The arguments of a call by name.
 
-        Where it has all but the first of them, which are metrics then, it is the first itself.
+        A single Dataset gives each parameter its variable or coordinate of that name. If it has those of all parameters
+        but the first, these are metrics, and the first parameter gets the Dataset.
         """
         parameters = self.signature.parameters
         if len(args) == 1 and is_whole(args[0]):
@@ -280,6 +285,7 @@ class FieldOperator(Displayed, Generic[Result]):
         return bound_arguments(self.name, self.signature, args, more)
 
     def _plan(self, bound: Mapping[str, Any], out: Any, domain: Any, provider: Mapping[str, Any]) -> Plan:
+        """The plan for arguments by name, the buffer `out`, a domain, and tables by name; traced if not cached."""
         place = placed_by_identity({**bound, "out": out} if out is not None else bound)
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'", place) for n, v in bound.items()}
         region = None if domain is None else domain_of(domain)
@@ -300,6 +306,10 @@ class FieldOperator(Displayed, Generic[Result]):
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], out: Any, region: Dims | None,
         provider: Mapping[str, Any], place: Mapping[int, Dims], coordinates: Coordinates,
     ) -> Plan:  # fmt: skip
+        """The plan of a trace of the body: an argument with a type becomes a parameter, others are passed unchanged.
+
+        `region` is the domain that is written, `place` has the dims of arrays by `id(array)` after alignment.
+        """
         with tracing(dict(provider), coordinates) as trace:
             params: list[Var] = []
             symbols: dict[str, Any] = {}
@@ -333,6 +343,10 @@ class FieldOperator(Displayed, Generic[Result]):
             return Plan.of(self.name, [*outputs, *params], closures, trace, structure(result), results)
 
     def _result(self, result: Any) -> Any:
+        """The function's result as a field or a nested tuple of fields.
+
+        Raises V20 for any other result, V21 where it contradicts the annotation.
+        """
         if result is None:
             raise at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
         if not isinstance(result, (Traced, numbers.Number, tuple, list)):
@@ -352,7 +366,10 @@ class FieldOperator(Displayed, Generic[Result]):
         return value
 
     def values(self, plan: Plan, bound: Mapping[str, Any], provider: Mapping[str, Any] = NO_TABLES) -> dict[str, Any]:
-        """The fencil's parameters from the operator's arguments and tables."""
+        """The values of the fencil's parameters by name: arguments, members of tuples ("x_0"), coordinates and tables.
+
+        Raises A07 for Python numbers that their element type cannot hold.
+        """
         names = {p.name for p in plan.fencil.params}
         values: dict[str, Any] = {}
         for argument, value in bound.items():
@@ -365,7 +382,7 @@ class FieldOperator(Displayed, Generic[Result]):
 
 
 def _key_of_call(arguments: Mapping[Any, Any], looked: Collection[str], domain: Any) -> Hashable:
-    """The key of a call with these arguments and tables, on a domain where one is given; None as of `call_key`."""
+    """`call_key` of arguments and tables with the domain, if there is one; None for calls without a key."""
     key = call_key(arguments, looked)
     return key if key is None or domain is None else (key, domain_of(domain).items)
 
@@ -388,7 +405,10 @@ def bound_arguments(
 
 
 def applied(function: Callable[..., Any], signature: inspect.Signature, values: Mapping[str, Any]) -> Any:
-    """A function of arguments by name, each where it stands in the signature; of `*more` there is the tuple."""
+    """Call a function with arguments by name, passed by position or keyword as its signature has them.
+
+    `*args` are given as a tuple under their name; names that the signature lacks go to `**kwargs`.
+    """
     further = {n: v for n, v in values.items() if n not in signature.parameters}
     call = inspect.BoundArguments(signature, OrderedDict((n, v) for n, v in values.items() if n not in further))
     return function(*call.args, **call.kwargs, **further)
@@ -411,7 +431,11 @@ def provided(offset_provider: Any) -> Mapping[str, Any]:
 def _opened(
     name: str, value: Any, annotation: Any, params: list[Var], trace: Tracing, where: str, place: Mapping[int, Dims]
 ) -> Any:
-    """A Python value as it is; a tuple of fields on different dims member by member."""
+    """The symbol for an argument without a type: a Python value unchanged, a tuple with a symbol for each member.
+
+    Members with a type become parameters "name_0", "name_1", which are appended to `params`. `where` is the operator in
+    messages, `place` has dims by `id(array)`.
+    """
     if not is_tuple(value):
         return value
     members: list[Any] = []
@@ -428,15 +452,17 @@ def _opened(
 
 
 def _leaves(name: str, value: Any) -> list[tuple[str, Any]]:
+    """A value and all members of its nested tuples, each with its name: `x`, "x_0", "x_0_1"."""
     if not is_tuple(value):
         return [(name, value)]
     return [(name, value), *(leaf for k, v in enumerate(value) for leaf in _leaves(f"{name}_{k}", v))]
 
 
 def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
-    """Raise V34 where a bare result has as many points as an argument and starts elsewhere, or is wider beside others.
+    """Raise V34 where a bare result has as many points as an argument, and starts at another one.
 
-    Bare arrays tell their points by position: `shifted(x) - x` would subtract each point from itself.
+    For several results, also where one starts before all arguments. The points of bare arrays follow from the position:
+    `shifted(x) - x` would subtract each point from itself.
     """
     arguments = [p for p in plan.fencil.params if p.name in values and p.name not in plan.tables]
     if any(kind_of(values[p.name]) in ("xarray", "field") for p in arguments):
@@ -444,12 +470,12 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
     dims = [p.type.dims for p in arguments]
     for output in plan.fencil.outputs:
         for dim, interval in output.type.dims.items:
-            having = [d[dim] for d in dims if dim in d]
-            wider = plan.shape is not None and bool(having) and all(i.start > interval.start for i in having)
-            same = next((i for i in having if len(i) == len(interval)), having[0] if wider else interval)
-            if same.start != interval.start:
+            intervals = [d[dim] for d in dims if dim in d]
+            wider = plan.shape is not None and bool(intervals) and all(i.start > interval.start for i in intervals)
+            like = next((i for i in intervals if len(i) == len(interval)), intervals[0] if wider else interval)
+            if like.start != interval.start:
                 message = (
-                    f"'{name}' gives {dim}{interval} of {dim}{same}, and a bare array cannot say which points it has"
+                    f"'{name}' gives {dim}{interval} of {dim}{like}, and a bare array cannot say which points it has"
                 )
                 raise refuse("V34", f"{message}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
 
@@ -561,7 +587,7 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
 
 
 def _scan_operator(function: Callable[..., Any], axis: Dimension, forward: bool, init: Any) -> FieldOperator[Any]:
-    """The scan operator of a pickle."""
+    """The scan operator of a function, with the options in the order of `FieldOperator.scan`, for pickles."""
     make = cast("Callable[..., Any]", scan_operator)
     return make(axis=axis, forward=forward, init=init)(function)
 
@@ -570,6 +596,10 @@ def _scanned(
     function: Callable[..., Any], signature: inspect.Signature, axis: str, forward: bool, init: Any,
     fields: dict[str, Any],
 ) -> Any:  # fmt: skip
+    """The traced result of a scan: the function is traced on one level, and becomes the lambda of a `scan` call.
+
+    The first parameter in `signature` is the state; `fields` are the others by name. Raises V20, V23 and V24.
+    """
     trace = current()
     trace.named.add(axis)
     state = next(iter(signature.parameters))
@@ -604,7 +634,7 @@ def _scanned(
 
 
 def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
-    """Numbers of init in the element type of the fields, where the fields have one float type."""
+    """`start`, or if all float `elements` of the fields are one type, `init` with its Python floats in that type."""
     floats = {e for e in elements if isinstance(e, Scalar) and e.is_float}
     if len(floats) != 1:
         return start
@@ -619,7 +649,7 @@ def _typed_init(init: Any, start: Traced, elements: list[Any]) -> Traced:
 
 
 def _as_state(result: Any, element: Any) -> Any:
-    """Python numbers in a returned state take the types of init."""
+    """A returned state whose Python numbers have the element types of `init`, tuples member by member."""
     if is_tuple(result) and isinstance(element, TupleElement) and len(result) == len(element.members):
         return tuple(_as_state(r, m) for r, m in zip(result, element.members, strict=True))
     value = wrap(result) if not is_tuple(result) else result

@@ -18,11 +18,15 @@ from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.runtime.memory import RecentCache
 
 RESTORED: RecentCache[Any, Any] = RecentCache("operators that came in pickles by value", 256)
-"""By their code, and what it reads outside."""
+"""By constructor, code and closure fingerprint."""
 
 
 def reduced(value: Any, make: Callable[..., Any], *options: Any) -> str | tuple[Any, ...]:
-    """The pickle of what `make(function, *options)` makes, for `__reduce__`: a name, or a function and options."""
+    """The result of `__reduce__` for `value`, an object that `make(value.function, *options)` builds.
+
+    It is the qualified name if that leads to the object, otherwise the call that builds it; in `__main__` the bytes of
+    cloudpickle if it is installed, since a worker's `__main__` is another module.
+    """
     function: Any = value.function
     if _at_name(function.__module__, function.__qualname__) is not value:
         return _restored, (make, function, options)
@@ -41,12 +45,14 @@ def _at_name(module: str, name: str) -> Any:
 
 
 def _loaded(make: Callable[..., Any], data: bytes) -> Any:
+    """The object of a pickle from `__main__`: the one of this name and code here, or a restored one."""
     function, options = pickle.loads(data)
-    known = _at_name(function.__module__, function.__qualname__)
-    code = getattr(getattr(known, "function", None), "__code__", None)
-    return known if code == function.__code__ else _restored(make, function, options)
+    named = _at_name(function.__module__, function.__qualname__)
+    code = getattr(getattr(named, "function", None), "__code__", None)
+    return named if code == function.__code__ else _restored(make, function, options)
 
 
 def _restored(make: Callable[..., Any], function: Any, options: tuple[Any, ...]) -> Any:
+    """`make(function, *options)`, once for equal code and equal values that it reads (cached in `RESTORED`)."""
     key = make, function.__code__, closure_fingerprint(function, options)
     return RESTORED.of(key, lambda: make(function, *options))

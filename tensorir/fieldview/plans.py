@@ -36,34 +36,34 @@ from tensorir.runtime.memory import RecentCache
 
 NO_TABLES: Mapping[Any, Any] = MappingProxyType({})
 TABLE = "offset_provider"
-"""In the key of a call before the name of a table."""
+"""The first item of keys (TABLE, name) of neighbour tables among the arguments of a call."""
 
 
 @dataclass(eq=False)
 class Plan:
-    """An operator traced for one set of types: its fencil, and how its result is put together."""
+    """An operator traced for one set of types: its fencil, and the structure of its result."""
 
     fencil: Fencil
     shape: Any
     results: Any
-    """The output of each result by name; where members of a tuple have dims of their own, a tuple of such."""
+    """The name of the output, or a nested tuple of names where members of a tuple have different dims."""
     tables: tuple[str, ...]
     places: Mapping[tuple[str, Span], Span] = field(default_factory=dict[tuple[str, Span], Span])
-    """Where what another operator computed was assigned, by its name and where it was computed."""
+    """The span of the assignment by (variable, span of the value), for values that another operator computed."""
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Values of parameters that bound programs brought along."""
+    """The bound values of programs called inside of the operator, by parameter."""
     taken: Sequence[TakenType] = ()
-    """Which types the numbers of Python among its arguments take."""
+    """The element types that Python numbers among the arguments took."""
     coordinates: Mapping[str, tuple[str, int]] = field(default_factory=dict[str, "tuple[str, int]"])
-    """Of the parameters that are coordinates of arguments, the name of each and which of this name it is."""
+    """By parameter that is a coordinate: its name, and its index among those of the name."""
     looked: frozenset[str] = frozenset()
     """The names of coordinates that the trace asked for."""
     periods: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By how much the coordinates of periodic dims go on."""
+    """The period of the coordinate of each periodic dim."""
     named: frozenset[str] = frozenset()
     """The dims that the trace named."""
     turns: Mapping[str, frozenset[Interval]] = field(default_factory=dict[str, "frozenset[Interval]"])
-    """The intervals of these dims that go round once."""
+    """The intervals that are one period of these dims."""
     compiled: Any = None
 
     @staticmethod
@@ -71,7 +71,10 @@ class Plan:
         name: str, params: Sequence[Var], closures: Sequence[Closure], trace: Tracing, shape: Any = None,
         results: Any = None,
     ) -> Plan:  # fmt: skip
-        """The plan of a trace that is over; raises V36 for angles in degrees, V40 for dims that no argument has."""
+        """The plan of a finished trace: `shape` is the `structure` of the result, `results` the names of its outputs.
+
+        Raises V36 for angles in degrees, V40 for dims that no argument has.
+        """
         _refuse_degrees(closures, trace.degrees)
         _check_dims(name, params, trace)
         constants = dict(trace.constants.values())
@@ -94,7 +97,7 @@ class Plan:
         return bind(self.fencil, values)
 
     def compile(self) -> Any:
-        """The program as `ti.compile` makes it, once."""
+        """The compiled program, compiled at the first call and kept in `compiled`."""
         if self.compiled is None:
             from tensorir.backends import compile
 
@@ -102,7 +105,10 @@ class Plan:
         return self.compiled
 
     def run(self, values: Mapping[str, Any]) -> Any:
-        """The results for values of the fencil's parameters, in the form in which the function returns them."""
+        """The results for values by parameter, in the nested tuples that the function returns.
+
+        Needs `compile` before.
+        """
         if not (self.periods or PERIODS.get(None) or TURNS.get(None)):
             return restored(self.shape, gathered(self.results, self.compiled(**values)))
         with stated(self.periods, self.turns):
@@ -110,7 +116,7 @@ class Plan:
 
 
 def _refuse_degrees(closures: Sequence[Closure], params: set[str]) -> None:
-    """Raise V36 for angles that DataArrays say are in degrees, at the lines where functions of angles take them."""
+    """Raise V36 for each call of sin, cos and the like on an argument in degrees; `params` are those in degrees."""
     calls = taken_in_degrees(closures, params) if params else []
     hint = 'write ti.radians(x), or say what it is: x.assign_attrs(units="radians").'
     if calls:
@@ -138,33 +144,35 @@ def _check_dims(name: str, params: Sequence[Var], trace: Tracing) -> None:
 
 
 def _renamed(have: Sequence[str], wanted: Sequence[str]) -> list[tuple[str, str]]:
-    """Dims of arrays that may be those of an operator: of like names, and otherwise the last ones, in order.
+    """Pairs (dim of arrays, dim of an operator) for a hint: of like names, otherwise the last ones in order.
 
     >>> _renamed(["time", "latitude", "longitude"], ["lon", "lat"]), _renamed(["time", "y", "x"], ["I", "J"])
     ([('longitude', 'lon'), ('latitude', 'lat')], [('y', 'I'), ('x', 'J')])
     """
-    alike = {
+    like_named = {
         b: next((a for a in have if a.lower().startswith(b.lower()) or b.lower().startswith(a.lower())), None)
         for b in wanted
     }
-    left = [a for a in have if a not in alike.values()]
-    rest = [b for b in wanted if alike[b] is None]
-    others = dict(zip(rest, left[-len(rest) :] if rest else [], strict=False))
-    return [(a, b) for b in wanted if (a := alike[b] or others.get(b)) is not None]
+    unmatched = [a for a in have if a not in like_named.values()]
+    unmatched_wanted = [b for b in wanted if like_named[b] is None]
+    by_order = dict(
+        zip(unmatched_wanted, unmatched[-len(unmatched_wanted) :] if unmatched_wanted else [], strict=False)
+    )
+    return [(a, b) for b in wanted if (a := like_named[b] or by_order.get(b)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class RepeatedPlan:
-    """The work of calls of one key, as long as the function reads what it read then."""
+    """The preparation of calls of one key, valid while the function reads the same values from outside."""
 
     plan: Plan
     reads: Any
-    """The fingerprint of what the function reads."""
+    """The closure fingerprint of the function."""
     places: Mapping[str, Any]
-    """Of each parameter of the program its argument, by position or by name, and of a table `TABLE` with its name."""
+    """By parameter the key of its argument: a position, a name, or (TABLE, name)."""
     defaults: Mapping[str, Any]
     coordinates: Sequence[tuple[str, int | str, Any]]
-    """Of each parameter that is a coordinate the argument that has it, and its name."""
+    """(parameter, key of the argument that has the coordinate, name of the coordinate)."""
     kept: list[Any]
 
     @staticmethod
@@ -172,7 +180,10 @@ class RepeatedPlan:
         plan: Plan, function: Callable[..., Any], signature: inspect.Signature, arguments: Mapping[Any, Any],
         bound: Mapping[str, Any],
     ) -> RepeatedPlan | None:  # fmt: skip
-        """The same for a call with these arguments; None where a coordinate is computed for each call."""
+        """The preparation recorded from a call with these `arguments` by key, which are `bound` by name.
+
+        None for functions with `*args`, and where a coordinate is not that of an argument but computed.
+        """
         if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return None
         names = list(signature.parameters)
@@ -180,13 +191,13 @@ class RepeatedPlan:
         taken = {p.name for p in plan.fencil.params}
         params = {p: n for n in bound if (p := parameter_name(n)) in taken}
         coordinates: list[tuple[str, int | str, Any]] = []
-        for param, one in Coordinates(bound).taken(plan.coordinates).items():
+        for param, coordinate in Coordinates(bound).taken(plan.coordinates).items():
             # the argument is the one whose coordinate of this name was taken
-            named = ((n, a._coords) for n, a in arguments.items() if one.name in getattr(a, "_coords", ()))
-            having = (n for n, coordinates_of in named if coordinates_of[one.name] is one.value.variable)
-            if (owner := next(having, None)) is None:
+            named = ((n, a._coords) for n, a in arguments.items() if coordinate.name in getattr(a, "_coords", ()))
+            owners = (n for n, coordinates_of in named if coordinates_of[coordinate.name] is coordinate.value.variable)
+            if (owner := next(owners, None)) is None:
                 return None
-            coordinates.append((param, owner, one.name))
+            coordinates.append((param, owner, coordinate.name))
         taken_from = {p: places[n] for p, n in params.items() if n in places}
         return RepeatedPlan(
             plan, closure_fingerprint(function), {**taken_from, **{t: (TABLE, t) for t in plan.tables}},
@@ -206,7 +217,7 @@ class RepeatedPlan:
 
 
 def table_value(param: Var, table: Any) -> Any:
-    """A table as the fencil takes it: its local dim under the name that the IR uses."""
+    """A neighbour table as the argument of `param`: dims renamed as in its type, of a Field the bare array."""
     match kind_of(table):
         case "xarray":
             return table.rename(dict(zip(table.dims, param.type.dims.names, strict=True)))
@@ -217,19 +228,22 @@ def table_value(param: Var, table: Any) -> Any:
 
 
 def parameter_name(argument: str) -> str:
-    """The parameter of the program that takes an argument: `out` is what a result is called there."""
+    """The name of the parameter for an argument; `out` becomes `out_`, since `out` is the result."""
     return "out_" if argument == "out" else argument
 
 
 def names_read(looked: set[str]) -> set[str]:
-    """The coordinates whose numbers decide, of what traces asked for."""
+    """The names of the coordinates in `looked`, without the suffixes of courses and of date units."""
     return {name.partition(AROUND)[0].partition(DATED)[0] for name in looked} if looked else looked
 
 
 def planned(
     plans: RecentCache[Any, Plan], looked: set[str], key: Any, coordinates: Coordinates, make: Callable[[], Plan]
 ) -> Plan:
-    """A plan by what its trace depends on, with the coordinates that traces have asked for: `looked` grows by those."""
+    """The plan in the cache `plans` for a trace key and the coordinates that traces asked for, else from `make`.
+
+    `looked` is extended by the coordinates that a new plan asked for, and the plan is stored under the extended key.
+    """
     with halves(coordinates.arguments.values()) as staggered:
         key = (key, tuple(sorted(staggered.items(), key=str)))
         plan = plans.of((key, coordinates.key(looked)), make)
@@ -243,13 +257,17 @@ def trace_key(
     function: Callable[..., Any], bound: Mapping[str, Any], types: Mapping[str, TensorType | None],
     placed: Mapping[int, Dims],
 ) -> Any:  # fmt: skip
-    """The key of a trace: types with the order of their axes, values of Python, and the function's reads."""
+    """The key of a trace: types and order of axes of the arguments, aligned dims, and the fingerprint of the function.
+
+    Arguments without a type are Python values and enter the fingerprint.
+    """
     dims = tuple([(n, None if t is None else (t, t.dims.names), type(bound[n]).__name__) for n, t in types.items()])
     where = tuple([(d, d.names) for d in placed.values()])
     return dims, where, closure_fingerprint(function, [bound[n] for n, t in types.items() if t is None])
 
 
 def key_of(value: Any, placed: Mapping[int, Dims] | None = None) -> Any:
+    """The key of an array, type or tuple of them: type and order of dims, or dtype and shape without names."""
     if is_tuple(value):
         return tuple([key_of(v, placed) for v in value])
     if isinstance(value, TensorType):

@@ -72,7 +72,7 @@ class Program(Displayed):
         self, run: Callable[[Plan], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
         offset_provider: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """The results of a call, with `run` of its plan in the place of what `ti.compile` makes."""
+        """The results of a call of `run(plan)`, in place of the compiled program, with the plan's values."""
         provider = provided(offset_provider)
         bound = bound_arguments(self.name, self.signature, args, more)
         plan = self._plan(bound, provider)
@@ -118,6 +118,7 @@ class Program(Displayed):
         return compile(plan.program).inspect(**values).placed(plan.places)
 
     def _plan(self, bound: Mapping[str, Any], provider: Mapping[str, Any]) -> Plan:
+        """The plan for arguments and neighbour tables by name; traced if it is not cached."""
         place = placed_by_identity(bound)
         types = {n: argument_type(n, v, self.annotations.get(n), f"'{self.name}'", place) for n, v in bound.items()}
         tables = tuple((n, key_of(t)) for n, t in provider.items())
@@ -132,6 +133,7 @@ class Program(Displayed):
         self, bound: Mapping[str, Any], types: Mapping[str, TensorType | None], provider: Mapping[str, Any],
         coordinates: Coordinates,
     ) -> Plan:  # fmt: skip
+        """The plan of a trace of the function; raises V26 where it calls no operator with `out=`."""
         with recorded() as recorder, tracing(dict(provider), coordinates) as trace:
             params: list[Var] = []
             symbols: dict[str, Any] = {}

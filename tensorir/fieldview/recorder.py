@@ -38,12 +38,15 @@ from tensorir.runtime.locations import here
 
 @dataclass(slots=True)
 class Recorder:
-    """The closures of a program while it is traced."""
+    """The closures that operators with `out=` record while a program is traced."""
 
     closures: list[Closure] = field(default_factory=list[Closure])
 
     def record(self, result: Any, out: Any, domain: Any) -> None:
-        """One call with `out=`."""
+        """Append the closure that writes `result` to the parameter `out`, on `domain` only unless that is None.
+
+        Raises V25 if `out` is no parameter of the program, V22 for a domain with other dims.
+        """
         if not isinstance(out, Traced) or not isinstance(out.expr, Var):
             message = "out is not a field of this program."
             raise refuse("V25", message, "write into a parameter of the program.", at=here())
@@ -52,12 +55,12 @@ class Recorder:
         value = Traced(expr)
         region: Dims | None = None
         if domain is not None:
-            wanted = domain_of(domain)
-            unknown = [n for n in wanted if n not in out.type.dims]
+            intervals = domain_of(domain)
+            unknown = [n for n in intervals if n not in out.type.dims]
             if unknown:
                 message = f"the domain names {', '.join(unknown)}, and '{out.expr.name}' has {out.type.dims}."
                 raise refuse("V22", message, at=here())
-            region = out.type.dims.replaced(wanted)
+            region = out.type.dims.replaced(intervals)
         self.closures.append(build.closure(out.expr, value.expr, region, here()))
 
 
@@ -71,7 +74,7 @@ def recording() -> Recorder | None:
 
 @contextmanager
 def recorded() -> Generator[Recorder]:
-    """The closures that are recorded within."""
+    """A new recorder for the calls within the `with` block."""
     recorder = Recorder()
     token = _RECORDING.set(recorder)
     try:
@@ -81,7 +84,7 @@ def recorded() -> Generator[Recorder]:
 
 
 def domain_of(domain: Any) -> Dims:
-    """The intervals that a caller wrote; raises V22 for what is none."""
+    """The dims of a `domain=` argument {dim: (start, stop)}; raises V22 for anything else, and for stop < start."""
     intervals: dict[str, Interval] = {}
     try:
         for dim, i in dict(domain).items():
@@ -102,30 +105,30 @@ def called(program: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     bound = BoundProgram.of(program)
     check_names(bound, arguments)
-    moved: Mapping[str, int] = {}
+    offsets: Mapping[str, int] = {}
     if not isinstance(bound.program, Fencil):
         sizes = {n: v for n, v in arguments.items() if n in bound.size_names}
         arguments = {n: v for n, v in arguments.items() if n not in sizes}
         shaped = {n: _Shape(wrap(v).type) for n, v in arguments.items()}
-        bound, moved = at_sizes(bound, shaped, sizes)
+        bound, offsets = at_sizes(bound, shaped, sizes)
     fencil = bound.program
     assert isinstance(fencil, Fencil)
     needed = {p.name for p in fencil.inputs}
-    held: dict[Var, Expr] = {}
+    values: dict[Var, Expr] = {}
     for p in fencil.params:
         if p.name in bound.constants:
-            held[p] = _constant(p, bound.constants[p.name])
+            values[p] = _constant(p, bound.constants[p.name])
         elif p.name in arguments:
-            held[p] = _argument(p, _shifted(wrap(arguments[p.name]), moved, 1), fencil.name)
+            values[p] = _argument(p, _shifted(wrap(arguments[p.name]), offsets, 1), fencil.name)
         elif p.name in needed:
             raise missing(p, p in fencil.outputs, arguments)
     for closure in fencil.closures:
-        held[closure.output] = _after(closure, held)
-    return {p.name: tuple_of(_shifted(Traced(held[p]), moved, -1)) for p in fencil.results}
+        values[closure.output] = _after(closure, values)
+    return {p.name: tuple_of(_shifted(Traced(values[p]), offsets, -1)) for p in fencil.results}
 
 
 def _shifted(value: Traced, moved: Mapping[str, int], way: int) -> Traced:
-    """A field where the program counts from, or (`way` is -1) back where the caller does."""
+    """A field shifted by the offset of each dim that moved to the program's coordinates, or back where `way` is -1."""
     for dim, distance in moved.items():
         if dim in value.type.dims:
             value = Traced(build.cartesian_shift(value.expr, dim, way * distance), value.weak)
@@ -133,14 +136,17 @@ def _shifted(value: Traced, moved: Mapping[str, int], way: int) -> Traced:
 
 
 class _Shape:
-    """A field's dims, which say the sizes of a template."""
+    """An object with the dims of a traced field, as `at_sizes` needs of an argument."""
 
     def __init__(self, type: TensorType) -> None:
         self.dims = type.dims
 
 
 def _argument(param: Var, value: Traced, owner: str) -> Expr:
-    """A traced field as a parameter's value: cut where it is wider, never broadcast."""
+    """A traced field as the value of a parameter of the program `owner`: cut to its dims, never broadcast.
+
+    Raises A02, A05 and A06 as a call on arrays does.
+    """
     kind = param.type
     if value.weak and isinstance(kind.element, Scalar):
         value = number_as(value, kind.element)
@@ -159,30 +165,33 @@ def _argument(param: Var, value: Traced, owner: str) -> Expr:
 
 
 def _constant(param: Var, arrays: tuple[Any, ...]) -> Expr:
-    """A bound array as a parameter of the program that is being traced, bound there as well."""
+    """A bound value as a parameter of the current trace, one for each value; the trace keeps it in `constants`."""
     trace = current()
-    known = next((v for v, value in trace.constants.values() if value is arrays), None)
-    if known is None:
+    variable = next((v for v, value in trace.constants.values() if value is arrays), None)
+    if variable is None:
         name = trace.fresh(param.name)
-        known = build.var(name, param.type)
-        trace.constants[name] = known, arrays
-    return known
+        variable = build.var(name, param.type)
+        trace.constants[name] = variable, arrays
+    return variable
 
 
 def _after(closure: Closure, held: Mapping[Var, Expr]) -> Expr:
-    """The value of an output after a closure."""
+    """The value of a closure's output after it ran, `held` having the values of all parameters before.
+
+    A closure with a region updates the earlier value, or a buffer of zeros.
+    """
     params = sorted(closure.value.free, key=lambda v: v.name)
     value = closure.value
     if params:
         value = build.apply(build.function(params, value), *(held[p] for p in params), span=here())
-    whole = closure.output.type
-    part = coerced(value, closure.target)
-    if closure.target.dims == whole.dims:
-        return part
-    return build.call("update", held.get(closure.output) or _blank(whole), part, span=here())
+    kind = closure.output.type
+    written = coerced(value, closure.target)
+    if closure.target.dims == kind.dims:
+        return written
+    return build.call("update", held.get(closure.output) or _blank(kind), written, span=here())
 
 
 def _blank(kind: TensorType) -> Expr:
-    """A buffer of which a program reads nothing that it does not write."""
+    """A buffer of zeros for an output: the program never reads those elements that it does not write."""
     zeros = [build.literal(DTYPES[s].type(0).item(), s) for s in kind.leaves]
     return coerced(wrap(nested(kind.element, [Traced(z) for z in zeros])).expr, kind)

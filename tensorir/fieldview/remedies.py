@@ -31,7 +31,7 @@ INSTEAD = {
     "dot": "ti.sum(x * y, I)",
     "coords": "ti.coord(x, 'I')",
 }
-"""By the name of a method."""
+"""The replacement by the name of a method."""
 OF_FOLDS = {
     "min_count": "ti.where(ti.sum(ti.where(ti.isnan(x), 0, 1), I) >= n, ti.sum(x, I), float('nan'))",
     "keepdims": "x - ti.mean(x, I), since the result meets x again without the dim",
@@ -40,22 +40,22 @@ OF_FOLDS = {
     "keep_attrs": "xr.set_options(keep_attrs=True) around the call of the operator",
     "ddof": "the quotient by one point fewer",
 }
-"""By the name of an option of a fold."""
+"""The replacement by the name of an option of a fold."""
 WITHOUT_NAN = {
     "sum": "ti.sum(ti.where(ti.isnan(x), 0.0, x), I)",
     "mean": "ti.sum(ti.where(ti.isnan(x), 0.0, x), I) / ti.sum(ti.where(ti.isnan(x), 0.0, 1.0), I)",
     "max": "ti.max(ti.where(ti.isnan(x), -float('inf'), x), I)",
     "min": "ti.min(ti.where(ti.isnan(x), float('inf'), x), I)",
 }
-"""By the name of a fold, what skips NaN."""
+"""By the name of a fold, an expression that skips NaN."""
 
 
 def remedy(name: str) -> str | None:
-    """The help for a method that fields of operators do not have; None for one that is left to the array outside."""
+    """The hint for a method that fields of operators do not have; None for a method without replacement."""
     return f"write {INSTEAD[name]}." if name in INSTEAD else None
 
 
 def remedy_of_fold(name: str, option: str) -> str:
-    """The help for an option that a fold does not have."""
+    """The hint for an option that the fold `name` does not have."""
     known = {**OF_FOLDS, "skipna": WITHOUT_NAN.get(name, f"ti.{name}(x, I), which has no NaN")}
     return f"write {known[option]}." if option in known else f"write ti.{name}(x, I)."

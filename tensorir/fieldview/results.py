@@ -16,7 +16,7 @@ from tensorir.runtime.locations import here
 
 
 def on_common_dims(result: Any) -> Any:
-    """A result as one field, or, where the members of a tuple have dims or intervals of their own, as a tuple."""
+    """A result as one traced field; a tuple whose members have different dims or intervals stays a tuple of such."""
     if not is_tuple(result):
         return wrap(result)
     members = tuple(map(on_common_dims, result))
@@ -27,14 +27,14 @@ def on_common_dims(result: Any) -> Any:
 
 
 def members_of(value: Any, path: tuple[int, ...] = ()) -> dict[tuple[int, ...], Traced]:
-    """The fields of a result by where they stand in it."""
+    """The fields of a nested tuple by their path: {(0,): a, (1, 0): b} of (a, (b,)); of a single field {(): field}."""
     if isinstance(value, Traced):
         return {path: value}
     return {at: field for k, member in enumerate(value) for at, field in members_of(member, (*path, k)).items()}
 
 
 def nest(names: Mapping[tuple[int, ...], str]) -> Any:
-    """Names by where they stand, as a nested tuple.
+    """The nested tuple of names by path, the inverse of `members_of`.
 
     >>> nest({(0,): "a", (1, 0): "b", (1, 1): "c"}), nest({(): "a"})
     (('a', ('b', 'c')), 'a')
@@ -46,12 +46,12 @@ def nest(names: Mapping[tuple[int, ...], str]) -> Any:
 
 
 def gathered(results: Any, outputs: Mapping[str, Any]) -> Any:
-    """The results of an operator from the outputs of its fencil."""
+    """The results of an operator: the nested tuple of names `results` with the array of `outputs` for each name."""
     return outputs[results] if isinstance(results, str) else tuple(gathered(r, outputs) for r in results)
 
 
 def spread(results: Any, out: Any, name: str) -> dict[str, Any]:
-    """The buffers of a call by parameter; raises A04 where they are not nested as the result is."""
+    """The buffers of `out=` by output parameter; raises A04 where they are not nested as the names in `results` are."""
     if isinstance(results, str):
         return {results: out}
     if not is_tuple(out) or len(out) != len(results):
@@ -64,14 +64,17 @@ def spread(results: Any, out: Any, name: str) -> dict[str, Any]:
 
 
 def at_path(out: Any, path: tuple[int, ...]) -> Any:
-    """The buffer for one member of a result, None where there is none (`spread` says so)."""
+    """The buffer of `out=` for the member of a result at a path, None where there is none (which `spread` refuses)."""
     for k in path:
         out = out[k] if is_tuple(out) and k < len(out) else None
     return out
 
 
 def output_of(name: str, value: Expr, kind: TensorType, region: Dims | None) -> tuple[Var, Closure]:
-    """An output parameter and the closure that fills it, on the part of a region along the dims that it has."""
+    """The output parameter of a type and the closure that writes `value` to it, on `region` cut to its dims.
+
+    Without a region it is written everywhere. Raises V22 for a region that is not inside of the output.
+    """
     output = build.var(name, kind)
     if region is None:
         return output, build.closure(output, value, span=value.span)
@@ -89,6 +92,7 @@ def _part(region: Dims, kind: TensorType) -> Dims:
 
 
 def check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
+    """Raise V22 for a region with a dim that no result has; `kinds` are the types of the results."""
     have = dict.fromkeys(n for kind in kinds for n in kind.dims)
     unknown = [n for n in region if n not in have]
     if unknown:
@@ -98,7 +102,12 @@ def check_region(region: Dims, kinds: Sequence[TensorType]) -> None:
 
 
 def placed_result(out: Any, kind: TensorType, region: Dims | None, placed: Mapping[int, Dims]) -> TensorType:
-    """The type of a result in the buffer that is given for it, or, without one, on the region alone."""
+    """The type of an output parameter for a result of type `kind`.
+
+    Without a buffer `out` it is `kind` on the region, if there is one. With a buffer it has its dims if they are named
+    (`placed` has dims by `id(array)` after alignment), and the shape from 0 if not. Raises A03 for another number of
+    axes.
+    """
     if out is None:
         return kind if region is None else kind.on(kind.dims.replaced(_part(region, kind)))
     first = out

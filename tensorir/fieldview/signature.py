@@ -22,7 +22,10 @@ from tensorir.runtime.errors import DiagnosticError, refuse
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function that say something of fields: FieldTypes, scalars and tuples of them."""
+    """The annotations of a function that are FieldTypes, element types, or tuples of these, by parameter.
+
+    Others are left out.
+    """
     try:
         hints = inspect.get_annotations(function, eval_str=True)
     except (NameError, AttributeError, SyntaxError, TypeError):
@@ -40,9 +43,11 @@ def _is_ours(annotation: Any) -> bool:
 def argument_type(
     name: str, value: Any, annotation: Any, where: str, placed: Mapping[int, Dims] | None = None
 ) -> TensorType | None:
-    """The type of one argument; None for a Python value that is passed to the function as it is.
+    """The tensor type of one argument; None for a Python value that is passed to the function unchanged.
 
-    Raises V12 for a bare array without an annotation, V13 for one that contradicts its annotation.
+    A tuple on common dims has a tuple element; on different dims it gives None, and its members are looked at one by
+    one. `where` is the operator in messages, `placed` has the dims of DataArrays by `id(array)` after alignment. Raises
+    V12 for a Dataset or a bare array without annotation, V13 for one that contradicts its annotation, A02 for a dtype.
     """
     if isinstance(value, TensorType):
         return value
@@ -82,13 +87,13 @@ def argument_type(
 
 
 def members_of_annotation(annotation: Any, count: int) -> tuple[Any, ...]:
-    """The annotations of the members of a tuple, None for each where it has none."""
+    """The annotations of the `count` members of a tuple, a None for each unless the annotation has as many members."""
     members = typing.get_args(annotation)
     return members if len(members) == count else (None,) * count
 
 
 def _number(value: Any, annotation: Any) -> TensorType | None:
-    """A Python number: a scalar parameter, so that another value is no other program."""
+    """The scalar type of a Python number, which is a parameter of the program: other values need no new trace."""
     if isinstance(annotation, Scalar):
         return TensorType(annotation)
     if isinstance(value, bool):
@@ -105,7 +110,7 @@ def _is_listed(value: Any) -> TypeGuard[list[Any]]:
 
 
 def _list(name: str, value: list[Any], annotation: Any, where: str) -> TensorType:
-    """A list of numbers is an array, whose numbers take the element type of the field."""
+    """The type of a nested list of numbers: its shape by the annotated dims, with the annotated element type."""
     try:
         array = np.asarray(value)
     except ValueError:
@@ -126,6 +131,7 @@ def _no_element(name: str, value: Any, where: str) -> DiagnosticError:
 
 
 def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
+    """The type of an array without dims by name: on the annotated dims, each from 0, with its own element type."""
     element = scalar_of(value.dtype)
     if element is None:
         raise _no_element(name, value, where)
@@ -142,7 +148,10 @@ def _bare(name: str, value: Any, annotation: Any, where: str) -> TensorType:
 
 
 def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
-    """The parameter for an argument, and what the function gets for it."""
+    """The parameter for an argument, and the traced field (or nested tuple of fields) that the function gets for it.
+
+    Records in the current trace which members are in degrees, and the array of each field.
+    """
     variable = Var(name, kind)
     stand_in = tuple_of(Traced(variable))
     current().degrees.update(in_degrees(name, value))
@@ -151,7 +160,7 @@ def symbol(name: str, kind: TensorType, value: Any) -> tuple[Var, Any]:
 
 
 def _stands_for(stand_in: Any, value: Any) -> dict[int, tuple[Expr, Any]]:
-    """The arrays of an argument by the identity of the expressions that stand for them."""
+    """By `id(expression)` of each traced field: the expression, kept alive thereby, and the array it stands for."""
     if not is_tuple(stand_in):
         return {id(stand_in.expr): (stand_in.expr, value)}
     members = zip(stand_in, value if is_tuple(value) else [value] * len(stand_in), strict=True)
@@ -159,7 +168,7 @@ def _stands_for(stand_in: Any, value: Any) -> dict[int, tuple[Expr, Any]]:
 
 
 def _weakened(value: Any, stand_in: Any) -> Any:
-    """The element type that a number of Python takes of the operands that it meets, in a tuple of numbers, too."""
+    """The traced fields, weak where the value is a Python number: these take the element type of other operands."""
     if is_tuple(stand_in):
         return tuple(map(_weakened, value, stand_in)) if is_tuple(value) else stand_in
     return Traced(stand_in.expr, _is_number(value))
@@ -170,7 +179,7 @@ def _is_number(value: Any) -> bool:
 
 
 def like(model: Any, value: Any) -> Any:
-    """A tuple in the shape of a model: NamedTuples stay NamedTuples."""
+    """The nested tuples of `value` with the classes of those of `model`: NamedTuples stay NamedTuples."""
     if is_tuple(model) and is_tuple(value):
         parts = [like(m, v) for m, v in zip(model, value, strict=True)]
         return type(model)(*parts) if hasattr(model, "_fields") else tuple(parts)
@@ -178,7 +187,10 @@ def like(model: Any, value: Any) -> Any:
 
 
 def structure(value: Any) -> Any:
-    """The structure of a function's result, without its fields: the form in which results are given back."""
+    """The structure of a function's result for `restored`: (NamedTuple class or None, structure of members).
+
+    The structure of a leaf is None.
+    """
     if is_tuple(value):
         make = type(value) if hasattr(value, "_fields") else None
         return make, tuple(structure(v) for v in value)
@@ -186,7 +198,7 @@ def structure(value: Any) -> Any:
 
 
 def restored(shape: Any, value: Any) -> Any:
-    """Nested tuples as the NamedTuples that a function returned."""
+    """The nested tuples of `value` with the NamedTuple classes of a `structure`."""
     if shape is None or not is_tuple(value):
         return value
     make, inner = shape

@@ -39,14 +39,14 @@ class TakenType:
 
 
 def may_exceed(have: Scalar, element: Scalar) -> bool:
-    """True if some number of one type is none of another."""
+    """True if a number of the type `have` may lie outside the range of `element`."""
     if element.is_integer and have.is_integer:
         return not (element.range.start <= have.range.start and have.range.stop <= element.range.stop)
     return element.is_integer or (element.is_float and element != FLOAT64)
 
 
 def refuse_beyond(taken: Iterable[TakenType], numbers: Mapping[str, Any]) -> None:
-    """Raise A07 for the first of `taken` that its type cannot hold where the parameters are these numbers, by name."""
+    """Raise A07 for the first of `taken` whose value, computed from `numbers` by parameter, its type cannot hold."""
     for one in taken:
         value = _value(one.expr, numbers, {})
         if value is not None and not one.element.holds(value):
@@ -58,13 +58,17 @@ def refuse_beyond(taken: Iterable[TakenType], numbers: Mapping[str, Any]) -> Non
 
 
 def _value(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
-    """The number that an expression of numbers is; None where it is more than elementwise arithmetic."""
+    """The value of an expression of Python numbers; None if it is not elementwise.
+
+    `known` caches by `id(expression)`.
+    """
     if id(e) not in known:
         known[id(e)] = _computed(e, numbers, known)
     return known[id(e)]
 
 
 def _computed(e: Expr, numbers: Mapping[str, Any], known: dict[int, Any]) -> Any:
+    """`_value` computed, from the values of the operands; integers in 64 bits, so that overflow of fewer bits shows."""
     match e:
         case Literal():
             return e.value

@@ -36,7 +36,7 @@ from tensorir.runtime.locations import here
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """A value that went to a variable: the name of that, and the expression of Python whose value it is."""
+    """An assignment in an operator: the value, the name of the variable, and the source line."""
 
     value: Expr
     name: str
@@ -44,12 +44,12 @@ class Assigned:
 
 
 def places(assigned: Iterable[Assigned]) -> dict[tuple[str, Span], Span]:
-    """By name and by where the value was computed, where it was assigned: elsewhere, if another operator made it."""
+    """By (name, span of the value) the span of the assignment, where they differ: the value is another operator's."""
     return {(a.name, a.value.span): a.place for a in assigned if a.place != a.value.span}
 
 
 def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]:
-    """The expressions with names as labels; `assigned` has by identity what went to a variable."""
+    """The expressions, with the name of its variable as label on each assigned call; `assigned` by `id(value)`."""
     if not assigned:
         return list(roots)
     done: dict[int, Expr] = {}
@@ -63,7 +63,7 @@ def named(roots: Sequence[Expr], assigned: Mapping[int, Assigned]) -> list[Expr]
 
 @dataclass(slots=True)
 class Tracing:
-    """One trace: the tables that operators ask for by name."""
+    """The state of one trace: tables, names, assignments, and coordinates that its operators use."""
 
     offsets: dict[str, Any]
     tables: dict[str, Var] = field(default_factory=dict[str, Var])
@@ -71,7 +71,7 @@ class Tracing:
     """The parameters of bound programs that were called, by name, with their values."""
     names: set[str] = field(default_factory=set[str])
     assigned: dict[int, Assigned] = field(default_factory=dict[int, Assigned])
-    """Values that went to variables, by identity."""
+    """The assignments by `id(value)`."""
     locals: set[str] = field(default_factory=set[str])
     """The local dimensions of the tables that fields were shifted through."""
     scanned: list[str] = field(default_factory=list[str])
@@ -79,27 +79,27 @@ class Tracing:
     named: set[str] = field(default_factory=set[str])
     """The dims that shifts, scans, boundary conditions and coordinates name."""
     missed: dict[str, Span] = field(default_factory=dict[str, Span])
-    """Dims along which a field was shifted that lacks them, each with where the first such shift is."""
+    """Dims along which a field without them was shifted, each with the span of the first such shift."""
     taken: list[TakenType] = field(default_factory=list[TakenType])
-    """Which types numbers of Python took."""
+    """The element types that Python numbers among the arguments took; every call checks that the numbers fit."""
     numbers: dict[Var, Expr] = field(default_factory=dict[Var, Expr])
-    """What variables of the functions of scans stand for, where that is a number of Python."""
+    """For each variable of a scan's function that stands for a Python number: the expression of that number."""
     degrees: set[str] = field(default_factory=set[str])
     """The parameters that are angles in degrees, members of tuples as `x[0]`."""
     coordinates: Coordinates = field(default_factory=lambda: Coordinates({}))
-    """Those of the arguments."""
+    """The coordinates of the arguments."""
     arguments: dict[int, tuple[Expr, Any]] = field(default_factory=dict[int, "tuple[Expr, Any]"])
-    """The arrays that expressions stand for, by the identity of these."""
+    """By `id(expression)`: the expression, kept alive with it, and the array of the arguments that it stands for."""
     looked: set[str] = field(default_factory=set[str])
     """The names of coordinates that were asked for."""
     fields: dict[tuple[str, int], Var] = field(default_factory=dict[tuple[str, int], Var])
-    """The parameters that coordinates became, by their name and which of this name they are."""
+    """The parameters that coordinates became, by (name, index among those of the name)."""
     periods: dict[str, float] = field(default_factory=dict[str, float])
-    """By how much the coordinates of periodic dims go on, as boundary conditions say."""
+    """The period of the coordinate of each periodic dim, from boundary conditions."""
     turns: dict[str, set[Interval]] = field(default_factory=dict[str, "set[Interval]"])
-    """The intervals of periodic dims that go round once, where fields are extended by a period."""
+    """By periodic dim the intervals of the fields that were extended periodically: one period each."""
     latest: tuple[object, Expr] | None = None
-    """The expression of Python that made the latest value, and the value."""
+    """The latest value, after the Python expression (frame position) that made it."""
 
     def fresh(self, name: str) -> str:
         """A variable name that this trace has not used."""
@@ -114,7 +114,7 @@ CURRENT: ContextVar[Tracing | None] = ContextVar("tracing", default=None)
 
 @contextmanager
 def tracing(offsets: dict[str, Any], coordinates: Coordinates) -> Generator[Tracing]:
-    """A trace under way, within the one around it if there is one."""
+    """A new current trace for the `with` block; an enclosing trace is current again afterwards."""
     trace = Tracing(offsets, coordinates=coordinates)
     token = CURRENT.set(trace)
     try:
@@ -124,6 +124,7 @@ def tracing(offsets: dict[str, Any], coordinates: Coordinates) -> Generator[Trac
 
 
 def current() -> Tracing:
+    """The current trace; raises V02 outside of operators."""
     trace = CURRENT.get()
     if trace is None:
         message = "fields are computed with inside of operators."

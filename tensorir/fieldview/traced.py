@@ -47,7 +47,7 @@ Method = Callable[[Any, Any], Any]
 
 
 def _both(function: Method) -> tuple[Method, Method]:
-    """An operator of Python as the methods of its left and of its right operand."""
+    """A binary operator as the pair of methods for the left and the right operand: `__add__` and `__radd__`."""
     return lambda self, other: function(self, other), lambda self, other: function(other, self)
 
 
@@ -56,7 +56,7 @@ def _comparison(op: str) -> Method:
 
 
 def _logical(logic: str, bits: str) -> tuple[Method, Method]:
-    """The same of truth values, and bit by bit of whole numbers."""
+    """The pair of methods for the builtin `logic` on bools and the builtin `bits` on integers."""
 
     def op(x: Traced) -> str:
         return logic if x.element == BOOL else bits
@@ -68,13 +68,13 @@ def _logical(logic: str, bits: str) -> tuple[Method, Method]:
 class Traced:
     """A field inside of an operator.
 
-    `weak` marks what was a Python number: it takes the element type of the field that it meets.
+    `weak` marks a value of Python numbers alone: it takes the element type of the field that it is combined with.
     """
 
     expr: Expr
     weak: bool = False
     trace: Tracing | None = field(default_factory=CURRENT.get, repr=False)
-    """The trace that it was made in; it means nothing in another."""
+    """The trace that it was made in; use in another trace is refused (V27)."""
 
     @property
     def type(self) -> TensorType:
@@ -229,11 +229,14 @@ _OF_NUMPY = {
     np.left_shift: "__rlshift__", np.right_shift: "__rrshift__", np.divmod: "__rdivmod__", np.less: "__gt__",
     np.less_equal: "__ge__", np.greater: "__lt__", np.greater_equal: "__le__",
 }  # fmt: skip
-"""What a number of NumPy does with a field behind it, as what the field does with a number before it."""
+"""By ufunc the reflected method of a field: NumPy scalar + field calls `__radd__`."""
 
 
 def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
-    """A builtin of traced operands, at the user's line."""
+    """A call of a builtin on operands (fields, numbers, tuples), with the span of the user's line.
+
+    It is weak if all operands are.
+    """
     operands = [wrap(a) for a in args]
     if TABLE[op].elementwise or op == "make_tuple":
         operands = _aligned(operands)
@@ -245,7 +248,7 @@ def make(op: str, *args: Any, static: tuple[Any, ...] = ()) -> Traced:
 
 
 def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
-    """The element of a field at the places of its axes, counted as NumPy does."""
+    """The scalar of a field at an index per dim, counted as NumPy does: 0 is the first point, -1 the last."""
     message = "a field is indexed by whole numbers, one for each of its dims"
     hint = "shift it: f(I + 1); concat_where and where choose between points."
     if len(index) != len(x.dims) or not all(isinstance(k, numbers.Integral) for k in index):
@@ -259,15 +262,20 @@ def _element(x: Traced, index: tuple[Any, ...]) -> Traced:
 
 
 def _takes(number: Expr, element: Scalar) -> None:
-    """A number of Python that takes a type: calls look if that holds it."""
+    """Record that an expression of Python numbers took an element type, so that calls check their numbers (A07)."""
     trace = CURRENT.get()
     if trace is not None and number.free:
-        known = {v: e for v, e in trace.numbers.items() if v in number.free}
-        trace.taken.append(TakenType(substitute(number, known) if known else number, element, here()))
+        expr_of_variable = {v: e for v, e in trace.numbers.items() if v in number.free}
+        trace.taken.append(
+            TakenType(substitute(number, expr_of_variable) if expr_of_variable else number, element, here())
+        )
 
 
 def _aligned(operands: list[Traced]) -> list[Traced]:
-    """Operands whose local dims have one name: a field that came with a local dim has it under its own."""
+    """The operands with local dims renamed as the offsets of the trace do, where an argument brought its own name.
+
+    Raises V33 where it is not clear which offset the neighbour dim of an argument belongs to.
+    """
     trace = CURRENT.get()
     if trace is None or not trace.locals:
         return operands
@@ -278,27 +286,29 @@ def _aligned(operands: list[Traced]) -> list[Traced]:
 
     def aligned(operand: Traced) -> Traced:
         pairs = tuple((d, tag) for d, tag in tags.items() if d in operand.dims)
-        others = [tag for tag in tags.values() if tag not in operand.dims]
-        for sparse in _sparse_dims(operand, trace) if others and not pairs else ():
-            if neighbour_counter(sparse) is None or len(others) > 1:
-                message = f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(others)}."
-                help = f"name its dim as the offset does, {others[0].removeprefix(NEIGHBOUR)}: x.rename(...)."
+        missing_tags = [tag for tag in tags.values() if tag not in operand.dims]
+        for sparse in _sparse_dims(operand, trace) if missing_tags and not pairs else ():
+            if neighbour_counter(sparse) is None or len(missing_tags) > 1:
+                message = (
+                    f"the field has neighbours along {sparse}, and meets neighbours along {' and '.join(missing_tags)}."
+                )
+                help = f"name its dim as the offset does, {missing_tags[0].removeprefix(NEIGHBOUR)}: x.rename(...)."
                 raise refuse("V33", message, help, at=here())
-            pairs = ((sparse, others[0]),)
+            pairs = ((sparse, missing_tags[0]),)
         return Traced(build.call("rename", operand.expr, static=(pairs,)), operand.weak) if pairs else operand
 
     return [aligned(o) for o in operands]
 
 
 def _sparse_dims(operand: Traced, trace: Tracing) -> list[str]:
-    """The neighbour dims that a field came with, and that no offset of this trace has."""
-    carried = {d for v in operand.expr.free for d in v.type.dims if v.name not in trace.tables}
-    known = {f"{NEIGHBOUR}{d}" for d in trace.locals}
-    return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in carried and d not in known]
+    """The neighbour dims of an operand that are from an argument, and from no offset of this trace."""
+    dims_of_arguments = {d for v in operand.expr.free for d in v.type.dims if v.name not in trace.tables}
+    dims_of_offsets = {f"{NEIGHBOUR}{d}" for d in trace.locals}
+    return [d for d in operand.dims if d.startswith(NEIGHBOUR) and d in dims_of_arguments and d not in dims_of_offsets]
 
 
 def foreign(problem: Exception) -> DiagnosticError | None:
-    """V05 at the user's line for what JAX says of a field that it was given; None for other exceptions."""
+    """V05 at the user's line for JAX's exception about a traced field as argument; None for other exceptions."""
     text = str(problem)
     if isinstance(problem, DiagnosticError) or not (
         "__jax_array__" in text or ("JAX" in text and Traced.__name__ in text)
@@ -309,7 +319,7 @@ def foreign(problem: Exception) -> DiagnosticError | None:
 
 
 def _instead(place: Span | None = None) -> str:
-    """The replacement for the function of another library that the user's line calls."""
+    """The hint for the user's line that calls a function of another library: the function of tensorir in its place."""
     called = re.search(r"\.(\w+)\(", (place or here()).text)
     name = called[1] if called else ""
     ours = name in ("where", "minimum", "maximum", "power") or (name in TABLE and TABLE[name].elementwise)
@@ -317,7 +327,7 @@ def _instead(place: Span | None = None) -> str:
 
 
 def assignable(value: Expr, weak: bool = False) -> Traced:
-    """A value that the user's expression made; if it goes to a variable at once, that is its name."""
+    """The traced field of a value; records the variable in the trace if the user's expression assigns it at once."""
     trace = CURRENT.get()
     if trace is not None:
         place, name = assigned()
@@ -335,6 +345,7 @@ def binary(op: str, a: Any, b: Any) -> Traced:
 
 
 def quotient(a: Any, b: Any) -> Traced:
+    """a / b of floats; two Python integers become float64, integer fields are refused (V07)."""
     x, y = unify(a, b)
     if isinstance(x.element, Scalar) and x.element.is_integer:
         if x.weak and y.weak:
@@ -365,9 +376,10 @@ def power(a: Any, b: Any) -> Any:
 
 
 def unify(*operands: Any) -> list[Traced]:
-    """Operands with one element type: Python numbers take that of the fields, but a float never becomes an integer.
+    """The operands as traced values of one element type: Python numbers take that of the fields.
 
-    Terms of coordinates alone (metric terms) are computed in the coordinates' type, and rounded once to the data's.
+    A float never becomes an integer (V08). Expressions of coordinates alone (metric terms) are computed in the type of
+    the coordinates, and rounded once to that of the data.
     """
     values = [wrap(o) for o in operands]
     strong = [v for v in values if not v.weak]
@@ -380,13 +392,13 @@ def unify(*operands: Any) -> list[Traced]:
 
 
 def _is_metric(x: Traced) -> bool:
-    """True if a value is computed of coordinates alone."""
+    """True if a value depends on coordinates of the trace alone."""
     trace = CURRENT.get()
     return trace is not None and bool(x.expr.free) and x.expr.free <= set(trace.fields.values())
 
 
 def _rounded_to(x: Traced, element: Any) -> Traced:
-    """A metric term in the floats of the data that it meets; other fields as they are."""
+    """A metric term of another float type cast to `element`; any other field unchanged."""
     have = x.element
     floats = isinstance(have, Scalar) and isinstance(element, Scalar) and have.is_float and element.is_float
     if not floats or have == element or not _is_metric(x):
@@ -395,7 +407,10 @@ def _rounded_to(x: Traced, element: Any) -> Traced:
 
 
 def number_as(number: Traced, element: Any) -> Traced:
-    """A Python number as an element type."""
+    """A weak value cast to an element type.
+
+    Raises V08 for a float as integer or bool, S12 for a literal out of range.
+    """
     have = number.element
     if have == element or not isinstance(element, Scalar):
         return number
@@ -418,7 +433,7 @@ def number_as(number: Traced, element: Any) -> Traced:
 
 
 def wrap(value: Any) -> Traced:
-    """A number, tuple or traced value as a traced value."""
+    """A number, tuple or traced value as a traced value; raises V09 for others, V27 for a value of another trace."""
     match value:
         case Traced():
             if value.trace is not CURRENT.get():
@@ -472,7 +487,7 @@ def tuple_of(traced: Traced) -> Any:
 
 
 class Shifting:
-    """Shifts other than a distance along a dim or a table."""
+    """The base class of offsets that shift a field themselves (`FieldOffset`, `Slot`, `Dynamic`)."""
 
     __slots__ = ()
 
@@ -482,6 +497,7 @@ class Shifting:
 
 
 def _shifted(x: Traced, offset: Any) -> Traced:
+    """A field shifted by `I + 1`, by a `Shifting`, or through a neighbour table; raises V10 for any other offset."""
     match offset:
         case Offset(dimension, distance):
             return _cartesian(x, dimension, distance)
@@ -497,6 +513,11 @@ def _shifted(x: Traced, offset: Any) -> Traced:
 
 
 def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
+    """A field shifted along a dim: result[i] = x[i + distance]; by half points between staggered dims.
+
+    A field without the dim is returned itself, and the shift is recorded in `trace.missed`. Raises V10 for another
+    distance, V28 inside of a scan along the dim.
+    """
     if isinstance(distance, float) and (2 * distance) % 2 == 1:
         return _staggered(x, dimension, distance)
     if not isinstance(distance, numbers.Integral):
@@ -513,7 +534,10 @@ def _cartesian(x: Traced, dimension: Dimension, distance: Any) -> Traced:
 
 
 def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
-    """A field on I at points of IHalf, or on IHalf at points of I: `f(IHalf + 0.5)[i] = f[i]`."""
+    """A field on the partner of a dim moved to that dim, by half points: `f(IHalf + 0.5)[i] = f[i]` for f on I.
+
+    Raises V10 for a field that is on the dim already or on no partner of it, V28 inside of a scan along either.
+    """
     name = str(dimension)
     current().named.add(name)
     for dim in current().scanned:
@@ -522,26 +546,26 @@ def _staggered(x: Traced, dimension: Dimension, distance: float) -> Traced:
             help = f"pass the neighbour as a field of its own: f(x, x({dimension} + 0.5))."
             raise refuse("V28", message, help, at=here())
     if name in x.dims:
-        other = half_way(name)
-        message = f"half a point along {name} leads to a field on {other}, and this field is on {name}."
-        raise refuse("V10", message, f"write f({other} + 0.5), or f({name} + 1).", at=here())
+        partner = half_way(name)
+        message = f"half a point along {name} leads to a field on {partner}, and this field is on {name}."
+        raise refuse("V10", message, f"write f({partner} + 0.5), or f({name} + 1).", at=here())
     if not x.dims:
         current().missed.setdefault(name, here())
         return x
-    other = next(iter(partners(name, x.dims)), None)
-    if other is None:
+    partner = next(iter(partners(name, x.dims)), None)
+    if partner is None:
         message = f"half a point along {name} comes from a dim half way, and this field has {', '.join(x.dims)}."
         like, half = next((d for d in x.dims if d[0].lower() == name[0].lower()), x.dims[0]), half_of(name)
         says = f"ti.staggered({name}, '{like}'), or ti.staggered({like}, '{name}') if the points of {name} lie between"
         help = f"say which is: {says}." if half is None else f"rename it: x.rename({like}='{half.whole}')."
         raise refuse("V10", message, help, at=here())
-    moved = make("rename", x, static=(((other, name),),))
-    by = points_between(name, other, distance)
+    moved = make("rename", x, static=(((partner, name),),))
+    by = points_between(name, partner, distance)
     return Traced(make("cartesian_shift", moved, static=(name, by)).expr, x.weak) if by else moved
 
 
 def through(x: Traced, table: Traced, local: str | None) -> Traced:
-    """All neighbours of a field through a table, along a dim named after its local dimension."""
+    """The field at all neighbours through a table, along the dim `local` (None: under the name of the IR)."""
     current().named.add(neighbour_source(table.type)[1])
     shifted = make("shift_init", table, x)
     tag = highest_neighbour(d for d in shifted.dims if d not in x.dims)

@@ -57,6 +57,7 @@ def _intervals(domain: Any) -> Any:
 
 
 def _interval(dim: str, ends: Any) -> tuple[int, int]:
+    """The (start, stop) of a pair, an extent from 0, or an object with start and stop, for the dim `dim`."""
     match ends:
         case tuple((start, stop)):
             return int(start), int(stop)
@@ -173,6 +174,7 @@ class JaxFunction:
 
 
 def _replace(base: Any, where: tuple[slice, ...], part: Any) -> Any:
+    """`base` with `part` in the slices `where`: in JAX arrays and traces a new array, otherwise a NumPy copy."""
     if hasattr(base, "at"):
         return base.at[where].set(part)
     if is_traced(part):
@@ -203,7 +205,10 @@ def _type_argument(name: str, value: Any, kind: ParamType | None) -> Any:
 
 
 def _type_result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
-    """The types of an operator's results."""
+    """The tensor types of an operator's results on `domain` (one for all, or a tuple); None is the boxes `whole()`.
+
+    Raises TI06 for a domain that does not fit the results.
+    """
     boxes = iter(() if domain else leaves(whole()))
 
     def one(t: Any, domain: Any) -> Any:

@@ -45,7 +45,7 @@ WORK = 100_000
 
 
 def shared(a: Any, b: Any) -> bool:
-    """True if some element of one array is one of another: columns of a matrix that take turns in memory share none."""
+    """True if two arrays have an element of memory in common; interleaved columns of a matrix have none."""
     exact: Any = np.shares_memory  # its types know no bound
     try:
         return exact(a, b, max_work=WORK)
@@ -71,14 +71,17 @@ class Window:
         return whole[self.index].transpose(self.order).reshape(self.shape)
 
     def put(self, whole: Any, part: Any) -> Any:
-        """An array of the backend with another part."""
+        """`whole`, an array of the backend, with `part` in place of this window."""
         extents = whole[self.index].shape
         turned = part.reshape(tuple(extents[k] for k in self.order))
         return whole.at[self.index].set(turned.transpose(tuple(int(k) for k in np.argsort(self.order))))
 
 
 def window(whole: Any, part: Any) -> Window | None:
-    """The part of an array that another one is, None where it is none that slices and an order of axes say."""
+    """Slices, axis order and shape such that whole[index].transpose(order).reshape(shape) is `part`, a view of it.
+
+    Recovered from addresses and strides; None if there are none.
+    """
     if whole.dtype != part.dtype or min(whole.strides, default=1) < 1:
         return None
     left = part.ctypes.data - whole.ctypes.data
@@ -294,7 +297,10 @@ class Root:
 
 
 def roots_of(known: Mapping[Any, Known]) -> list[Root]:
-    """Fields that share memory as one and its parts; raises TI17 where none of them holds all others."""
+    """Groups of fields with shared memory, each as the largest field and windows in it.
+
+    Raises TI17 for a group in which no field contains all others.
+    """
     result: list[Root] = []
     left = dict(known)
     while left:

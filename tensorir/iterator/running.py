@@ -158,7 +158,7 @@ class Variant:
 
 
 def reason(call: Call, before: Sequence[Call]) -> str:
-    """The differences to the call before that has the fewest."""
+    """The differences between a call and that of the calls before with the fewest, as text for the log."""
     if not before:
         return "its first call"
     each = (tuple(_compare(call, other)) for other in reversed(before))

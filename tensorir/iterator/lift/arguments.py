@@ -51,6 +51,7 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
 
 
 def _agree(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:
+    """The element type of a parameter, declared or of the value passed; raises TI11 where the two differ."""
     if declared is not None and element is not None and declared != element:
         message = f"'{name}' is {declared}, and {element} is passed."
         raise refuse("TI11", message, f"convert it, or declare {name} as {element}.")
@@ -60,6 +61,7 @@ def _agree(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar
 
 
 def element_of(value: Any) -> Scalar | None:
+    """The element type of an array or a field of GT4Py; None for values without a dtype."""
     array = getattr(value, "ndarray", None)
     dtype = array.dtype if array is not None else getattr(value, "dtype", None)
     dtype = getattr(dtype, "scalar_type", dtype)
@@ -67,6 +69,7 @@ def element_of(value: Any) -> Scalar | None:
 
 
 def _read_number(name: str, value: Any, declared: Scalar | None) -> Leaf:
+    """The leaf of a number; raises TI11 for a bare array, and for types that no program takes."""
     if isinstance(value, np.ndarray) and value.ndim:
         raise refuse("TI11", f"'{name}' is an array without dims.", "pass a field: gtx.as_field([I], array).")
     value = getattr(value, "value", value) if not isinstance(value, (np.generic, np.ndarray)) else value
@@ -88,6 +91,10 @@ def offsets(provider: Any, field_offsets: Mapping[str, Any] | None = None) -> di
 
 
 def _read_target(name: str, value: Any, offset: Any) -> Any:
+    """The target of an offset in an offset provider: (from dim, to dim, distance) of a dim, or a neighbour table.
+
+    `offset` is the program's own offset of this name, which has the dims of a bare array. Raises TI05 for other values.
+    """
     if hasattr(value, "kind") and hasattr(value, "value"):
         return str(value.value), str(value.value), 0
     if hasattr(value, "domain_dim"):

@@ -48,6 +48,7 @@ class Emission:
     report: list[str] = field(default_factory=list[str])
 
     def emit(self, roots: Sequence[Node]) -> list[Expr]:
+        """The tensor expressions of the roots; every node that is needed is emitted once, operands first."""
         order = [n for n in postorder(roots) if n in self.needed]
         self.several = any(sum(d in self.slots for d in n.dims) > 1 for n in order)
         for node in order:
@@ -61,17 +62,17 @@ class Emission:
         return self.locals.setdefault(dim, f"{NEIGHBOUR}{len(self.locals) if self.several else 0}")
 
     def box(self, node: Node) -> dict[str, tuple[int, int]]:
-        """The box of a node, its local dims whole."""
+        """The box of a node without its local dims, which are never cut."""
         return {d: self.needed[node][d] for d in node.dims if d not in self.slots}
 
     def on(self, x: Expr, box: Box) -> Expr:
-        """A tensor cut to a box along the dims that it has."""
+        """A tensor cut to a box along those dims that it has."""
         have = x.tensor.dims
         cut = {d: Interval(*e) for d, e in box.items() if d in have and have[d] != Interval(*e)}
         return build.call("subset", x, static=(Dims(tuple(cut.items())),)) if cut else x
 
     def wide(self, x: Expr, box: Box) -> Expr:
-        """A tensor with all dims of a box."""
+        """A tensor broadcast to all dims of a box."""
         for d, (start, stop) in box.items():
             if d not in x.tensor.dims:
                 x = build.call("add_dim", x, static=(d, start, stop))
@@ -81,6 +82,7 @@ class Emission:
         return build.call("pos", self.wide(build.literal(False), {dim: ends}), static=(dim,))
 
     def _node(self, node: Node) -> Expr:
+        """The tensor expression of a node, whose operands are in `done`."""
         args = [self.done.get(a) for a in node.args]
         match node.op, node.static:
             case "input", (name,):
@@ -128,6 +130,10 @@ class Emission:
     # Leaves
 
     def _input(self, node: Node, name: str) -> Expr:
+        """An input as a parameter, cut to the slots and points that are read.
+
+        Raises TI10 for points that it lacks; in the mode "lenient" they are those of the nearest point.
+        """
         dims = self.domains.get(name, Dims())
         firm = {d: e for d, e in self.firm.get(node, {}).items() if d not in self.slots}
         layout = self.layouts.get(name, dims)
@@ -188,6 +194,10 @@ class Emission:
         return var
 
     def _neighbours(self, node: Node) -> Expr:
+        """The neighbours of a node's operand through a table, all along a local dim or those of one slot.
+
+        Raises TI10 for rows that the table lacks.
+        """
         table = node.static[0]
         box = self.needed[node]
         for d, (start, stop), (first, last) in zip(
@@ -210,6 +220,7 @@ class Emission:
         return gathered if added == wanted else build.call("rename", gathered, static=(((added, wanted),),))
 
     def _slot(self, x: Expr, dim: str, k: int) -> Expr:
+        """Slot `k` of a tensor along a neighbour dim; a tensor without the dim is returned itself."""
         if dim not in x.tensor.dims:
             return x
         highest = max(d for d in x.tensor.dims.names if d.startswith(NEIGHBOUR))
@@ -218,6 +229,7 @@ class Emission:
         return build.call("shift_apply", x, static=(k,))
 
     def _gather(self, node: Node, dim: str) -> Expr:
+        """x[p + by[p]] along a dim; a tensor without the dim is returned itself."""
         x, by = (self.done[a] for a in node.args)
         if dim not in x.tensor.dims:
             return x
@@ -229,6 +241,10 @@ class Emission:
     # Domains
 
     def _concat(self, cut: Cut | bool, node: Node, box: dict[str, tuple[int, int]]) -> Expr:
+        """The `concat` of the parts of a region's cut along its dims.
+
+        A bool for `cut` selects the first or second operand.
+        """
         if not isinstance(cut, Cut):
             return self.wide(self.on(self.done[node.args[0 if cut else 1]], box), box)
         parts = [self._concat(part, node, {**box, cut.dim: ends}) for ends, part in cut.parts]
@@ -237,6 +253,7 @@ class Emission:
         return build.call("concat", *parts)
 
     def _update(self, node: Node, stored: Box) -> Expr:
+        """The old value with the new one on the box `stored`, both cut to the points that are needed."""
         box = self.needed[node]
         old, new = (self.done.get(a) for a in node.args)
         part = intersection(stored, box)
@@ -264,6 +281,7 @@ class Emission:
         return [done[r] for r in fold.results]
 
     def _reduce(self, node: Node, fold: Fold) -> Expr:
+        """The `reduce` of a fold over neighbours: with a builtin where its body is one, otherwise with a lambda."""
         dim = self.local(fold.dim)
         init, *free = node.args
         box = self.box(node)
@@ -287,6 +305,7 @@ class Emission:
         return build.call("reduce", f, self._start(init, state.dims), *x, static=(dim,))
 
     def _start(self, init: Node, dims: Dims) -> Expr:
+        """The initial value of a fold, cut to dims."""
         return self.on(self.done[init], {d: (i.start, i.stop) for d, i in dims.items})
 
     def _scan(self, node: Node, fold: Fold) -> Expr:

@@ -197,6 +197,10 @@ def _enter(ev: Evaluator, leaf: Leaf) -> Node:
 
 
 def _declare_temporaries(state: _State, program: Program) -> None:
+    """Add the temporaries of a program to the state: leaves on their domains, known under their names.
+
+    Raises TI06 for a temporary without a known domain.
+    """
     for t in program.temporaries:
         domain = run(state.ev.expression(t.domain, Env(state.env))) if t.domain is not None else None
         if not isinstance(domain, Domain):
@@ -216,6 +220,7 @@ def _temporary_leaves(name: str, kind: Any, domain: Domain) -> Any:
 
 
 def _store(state: _State, s: SetAt) -> None:
+    """Add what a statement stores to the state: (leaf, box, node) per leaf, and the updated value under its name."""
     ev = state.ev
     env = Env(state.env)
     domain = run(ev.expression(s.domain, env))
@@ -234,7 +239,10 @@ def _store(state: _State, s: SetAt) -> None:
 
 
 def _check_stored(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
-    """The part of a leaf that is stored; raises TI10 for a domain that leaves it."""
+    """The box of a leaf that a statement stores on a domain.
+
+    Raises TI10 for a domain that is not inside of the leaf.
+    """
     box = domain.box
     dims = leaf.dims or Dims()
     for d, (start, stop) in box.items():
@@ -249,7 +257,7 @@ def _check_stored(program: str, leaf: Leaf, domain: Domain, s: SetAt) -> Box:
 
 
 def _resolve(target: Expr, places: Mapping[str, Any]) -> Any:
-    """The leaves that a target names."""
+    """The leaves, in nested tuples, that the target of a statement names; `places` has the leaves by name."""
     match target:
         case Ref(name) if name in places:
             return places[name]
@@ -262,7 +270,7 @@ def _resolve(target: Expr, places: Mapping[str, Any]) -> Any:
 
 
 def _replace_leaf(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
-    """The names with another value for one leaf."""
+    """The environment of the state with `change(old value)` in place of the value of one leaf."""
     env = dict(state.env)
     for name, places in state.places.items():
         if any(x is leaf for x in leaves(places)):

@@ -46,6 +46,11 @@ def _builtin(*names: str) -> Callable[[Rule], Rule]:
 
 
 def _partial(name: str) -> Callable[[Rule], Rule]:
+    """The decorator of a rule for a builtin that is called in two steps, `scan(f, forward, init)(args)`.
+
+    The first call keeps its arguments in a `Partial`; the rule gets these and the arguments of the second call.
+    """
+
     def keep(ev: Evaluator, args: list[Any], at: Expr) -> Any:
         return Partial(name, tuple(args))
         yield
@@ -83,7 +88,11 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 
 def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...]:
-    """The steps of `shift(I, 1, V2E, 0)`; a table without a slot leads to all of them."""
+    """Groups the arguments of shift into steps of (target, distance): `shift(I, 1, V2E, 0)` has two.
+
+    A neighbour table with no index after it means all neighbours (distance None), an index without a target a slot of
+    the list before. Raises TI04 for a Cartesian offset without a distance.
+    """
     steps: list[Step] = []
     k = 0
     while k < len(offsets):
@@ -92,7 +101,7 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
             steps.append(Step("", _distance(ev, tag), at.span))
             k += 1
             continue
-        target, more = ev.target(tag)
+        target, fixed_distance = ev.target(tag)
         following = offsets[k + 1] if k + 1 < len(offsets) else None
         is_name = isinstance(following, Offset) and isinstance(following.value, str)
         if following is None or isinstance(following, CartesianOffset) or is_name:
@@ -104,14 +113,19 @@ def _steps(ev: Evaluator, offsets: tuple[Any, ...], at: Expr) -> tuple[Step, ...
             k += 1
             continue
         by = _distance(ev, following)
-        if more:
-            by = by + more if isinstance(by, int) else ev.graph.op("plus", by, ev.graph.constant(more, by.element))
+        if fixed_distance:
+            by = (
+                by + fixed_distance
+                if isinstance(by, int)
+                else ev.graph.op("plus", by, ev.graph.constant(fixed_distance, by.element))
+            )
         steps.append(Step(target, by, at.span))
         k += 2
     return tuple(steps)
 
 
 def _distance(ev: Evaluator, x: Any) -> int | Node:
+    """The distance of a shift: an int if it is known when the program is specialised, otherwise a node."""
     if isinstance(x, Offset):
         return int(x.value)
     x = ev.value(x)
@@ -302,6 +316,10 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 
 def _scan(ev: Evaluator, first: tuple[Any, ...], args: list[Any], domain: Domain | None, at: Expr) -> Any:
+    """The states of a scan along the vertical dim of a domain, else the evaluator's column dim, else its last dim.
+
+    `first` are function, direction and initial state. Raises TI07 where no dim is known.
+    """
     f, forward, init = first
     vertical = next((a.name for a in domain.dims if a.kind == "vertical"), None) if domain else None
     dim = vertical or ev.column or (domain.dims[-1].name if domain else None)
