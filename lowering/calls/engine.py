@@ -13,6 +13,7 @@ import numpy as np
 
 from lowering.calls.executable import Executable, Options, Unlike, on_host
 from lowering.context import checked, raise_failures
+from lowering.labelled import register
 from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tracing
 from tensorir.binding.arrays import SkipValues, kind_of, refuse_given_away
 from tensorir.binding.calls import (
@@ -226,6 +227,8 @@ class Engine:
         if datasets:
             return self._on_dataset(constants, datasets, arguments)
         ready = prepare_call(replace(self.program, constants=constants), arguments, concrete, self.options.donate)
+        if ready.labels is not None:
+            register()  # so that JAX takes its results out of a trace
         executable = self.executable(ready)
         if self._recycles(executable, ready):
             return self._recycled(executable, ready)

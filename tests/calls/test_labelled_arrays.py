@@ -224,6 +224,18 @@ def test_other_labels_dates_and_names_compile_nothing(call):
         assert results[0].indexes["lat"].equals(other.indexes["lat"])
 
 
+def test_a_labelled_result_leaves_a_trace_in_a_process_that_had_none_before():
+    script = """
+import jax, numpy as np, xarray as xr, tensorir as ti
+I, = ti.dims("I")
+relaxed = ti.field_operator(lambda h, rate: h - rate * h)
+rate = xr.DataArray(np.float32([0.0, 0.5, 1.0]), dims="I")
+run = jax.jit(lambda h: relaxed(ti.as_field({I: 3}, h), rate))
+assert run(np.float32([1.0, 2.0, 3.0])).values.tolist() == [1.0, 1.0, 0.0]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
 def test_another_registration_changes_nothing_of_our_own_transformations():
     """Somebody else may have made pytrees of xarray's classes before."""
     script = """
