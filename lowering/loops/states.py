@@ -196,7 +196,10 @@ def _refuse_other_labels(where: str, dim: Any, model: Any, x: Any) -> None:
     # labels go on by steps in ti.extend, whose sums are rounded
     if a.dtype.kind == b.dtype.kind == "f" and bool((np.abs(a - b) <= rounding_of(a)).all()):
         return
-    k = int(np.flatnonzero(a != b)[0])
+    different = np.flatnonzero(a != b)
+    if not different.size:  # indexes of two kinds with the same labels
+        return
+    k = int(different[0])
     raise refuse(
         "A20", f"the step turns the labels of {where} along {dim}: {a[k]} becomes {b[k]}.",
         "a step keeps labels: x.assign_coords(state.coords) puts them back.",
