@@ -164,7 +164,7 @@ class Engine:
     def __init__(self, program: BoundProgram, options: Options) -> None:
         """An engine without executables; `program`: with its bound arrays, `options`: those of `compile`."""
         self.program, self.options = program, options
-        self.executables: RecentCache[Any, tuple[Executable, Fencil]] = RecentCache("executables", SIZES)
+        self.executables: RecentCache[Any, Executable] = RecentCache("executables", SIZES)
         self.quick: RecentCache[Any, _Known] = RecentCache("kinds of calls", SIZES)
         self.last: Callable[[], RepeatedCall | None] = lambda: None
         """The way of the call before, as long as `quick` has it."""
@@ -464,18 +464,16 @@ class Engine:
     def executable(self, ready: PreparedCall) -> Executable:
         """The executable for the sizes, tables and arguments of a prepared call; kept for the next call of the same."""
         key = (id(ready.fencil), tuple(sorted(ready.holes.items())), frozenset(ready.arrays))
-        if (known := self.executables.get(key)) is not None:
-            executable, _ = known
-        else:
+        executable = self.executables.get(key)
+        if executable is None:
             facts = refuse_absent_outputs(ready.fencil, ready.holes, self.options.full)
             fencil = self.stages(ready.fencil, ready.holes).result
             if fencil is not ready.fencil:
                 facts = refuse_absent_outputs(fencil, ready.holes, self.options.full)
             bound = self.program.constants or ready.bound.constants
             structure = jax.tree_util.tree_structure(ready.arrays)
-            executable = Executable(fencil, bound, facts, self.options, structure)
-            # with the fencil whose identity is in the key, so that no other one gets it
-            self.executables.put(key, (executable, ready.fencil))
+            executable = Executable(fencil, bound, facts, self.options, structure, source=ready.fencil)
+            self.executables.put(key, executable)
         return executable
 
 

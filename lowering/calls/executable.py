@@ -181,6 +181,8 @@ class Executable:
     computed of."""
     ordered: bool = True
     """Whether what is printed comes in the order of the program, which XLA has on one device only."""
+    source: Fencil | None = None
+    """The fencil before the passes; kept, so that no other one gets its identity, which is in keys."""
     checks: list[Check] = field(default_factory=list[Check])
     """The run-time checks, known once the function was traced."""
     fired: list[tuple[str, Call]] = field(default_factory=list[tuple[str, Call]])
