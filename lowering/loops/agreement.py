@@ -129,9 +129,10 @@ class Agreement:
 
         Raises the action's own error in the process where it fails, and A48 in all others.
         """
-        problem, outcome = None, None
+        problem: Exception | None = None
+        results: list[T] = []
         try:
-            outcome = action()
+            results.append(action())
         except Exception as error:  # the others wait in the same call
             if not self.several_processes:
                 raise
@@ -141,7 +142,7 @@ class Agreement:
             raise problem
         if failed:
             raise refuse("A48", "another process of this run ended with an error.", "its own message says which.")
-        return outcome  # type: ignore[return-value]
+        return results[0]
 
     def peers(self) -> Sequence[str]:
         """Process number and machine of each process of a run; empty if there is only one."""
