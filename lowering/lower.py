@@ -85,21 +85,23 @@ def _lowering_rule(context: Context) -> Rule[Value]:
     definition.
     """
 
-    def rule(node: Expr, args: Sequence[Any], apply: Applier[Value]) -> Value:
+    def rule(node: Expr, lowered: Sequence[Any], apply: Applier[Value]) -> Value:
         """The value of a node, of its operands' values and functions."""
         match node:
             case Literal(value, element):
                 return (Dense(lax.full((), scalar(element, value), DTYPES[element]), Dims()),)
             case Operator(op):
-                return (_pointwise(op, _elementwise_function(context, op, node.type.result), args, node.type.result),)
+                return (
+                    _pointwise(op, _elementwise_function(context, op, node.type.result), lowered, node.type.result),
+                )
             case Call("cast" | "bitcast"):
-                return raised(context, node, args, _converted)
+                return raised(context, node, lowered, _converted)
             case Call("multiplies"):
-                return raised(context, node, args, _scalar)
+                return raised(context, node, lowered, _scalar)
             case Call(op) if op in SCALAR:
-                return _scalar(context, node, args)
+                return _scalar(context, node, lowered)
             case Call(op):
-                return raised(context, node, args, RULES.get(op, _defined))
+                return raised(context, node, lowered, RULES.get(op, _defined))
             case _:
                 raise AssertionError(node)
 
@@ -113,13 +115,13 @@ def _behind_barrier(value: Value) -> Value:
     return tuple(replace(leaf, data=next(stored)) if isinstance(leaf, Dense) else leaf for leaf in value)
 
 
-def _converted(context: Context, node: Call, args: Sequence[Value]) -> Value:
+def _converted(context: Context, node: Call, lowered: Sequence[Value]) -> Value:
     (element,) = node.static
-    return (_pointwise(node.op, convert(element) if node.op == "cast" else bitcast(element), args, node.tensor),)
+    return (_pointwise(node.op, convert(element) if node.op == "cast" else bitcast(element), lowered, node.tensor),)
 
 
-def _scalar(context: Context, node: Call, args: Sequence[Value]) -> Value:
-    return (_pointwise(node.op, _elementwise_function(context, node.op, node.tensor, id(node)), args, node.tensor),)
+def _scalar(context: Context, node: Call, lowered: Sequence[Value]) -> Value:
+    return (_pointwise(node.op, _elementwise_function(context, node.op, node.tensor, id(node)), lowered, node.tensor),)
 
 
 def _elementwise_function(context: Context, op: str, kind: TensorType, node: int = 0) -> Callable[..., jax.Array]:

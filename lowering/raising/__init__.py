@@ -96,7 +96,7 @@ _BY_OP = {op: tuple(r for r in RULES if r.op == op) for op in {r.op for r in RUL
 
 
 def raised(
-    context: Context, node: Call, args: Sequence[Any], plain: Callable[[Context, Call, Sequence[Any]], Value]
+    context: Context, node: Call, lowered: Sequence[Any], plain: Callable[[Context, Call, Sequence[Any]], Value]
 ) -> Value:
     """The value of a call by the first rule of `RULES` that fits it; by `plain(context, node, args)` where none
     does.
@@ -107,13 +107,13 @@ def raised(
     value = None
     for rule in _BY_OP.get(node.op, ()):
         if rule.name in context.raising and not (context.exact and rule.reorders):
-            value = rule.lower(context, node, args)
+            value = rule.lower(context, node, lowered)
             if value is not None:
                 context.fired[id(node)] = rule.name, node
                 break
     if value is None:
-        value = plain(context, node, args)
-    remember(context, node, args, value)
+        value = plain(context, node, lowered)
+    remember(context, node, lowered, value)
     return value
 
 

@@ -46,12 +46,12 @@ SHORTEST = 16
 PRECISION = lax.Precision.HIGHEST
 
 
-def contraction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def contraction(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a `contract` call of two factors as one `lax.dot_general`; None where `product_of_two` or `dot`
     declines.
     """
     return product_of_two(
-        context, node, args, partial(dot, provenance=context.provenance, careful=_careful(context, node))
+        context, node, lowered, partial(dot, provenance=context.provenance, careful=_careful(context, node))
     )
 
 
@@ -61,7 +61,7 @@ def _careful(context: Context, node: Call) -> bool:
 
 
 def product_of_two(
-    context: Context, node: Call, args: Sequence[Any], make: Callable[[Leaf, Leaf, Sum], Dense | None]
+    context: Context, node: Call, lowered: Sequence[Any], make: Callable[[Leaf, Leaf, Sum], Dense | None]
 ) -> Value | None:
     """Value of a `contract` call: two factors, summed over their common dims, times the factors without these dims.
 
@@ -69,7 +69,7 @@ def product_of_two(
     afterwards. None if a factor is masked, if not exactly two factors have such dims, if a remaining factor is a
     `Slots`, or if `make` returns None.
     """
-    total = contracted(context, node, args)
+    total = contracted(context, node, lowered)
     if any(presence(f) is not None for f in total.factors):
         return None
     summed_factors = [f for f in total.factors if any(d in f.dims for d in total.over)]
@@ -89,7 +89,7 @@ def product_of_two(
     return (cut(product, node.tensor.dims),)
 
 
-def contracted(context: Context, node: Call, args: Sequence[Any]) -> Sum:
+def contracted(context: Context, node: Call, lowered: Sequence[Any]) -> Sum:
     """The call's operands, factored and converted to its element type, as a `Sum` of products over its static dims.
 
     An operand that is itself a product counts as its factors (`ArrayProvenance.factors`); conversions are recorded in
@@ -97,7 +97,7 @@ def contracted(context: Context, node: Call, args: Sequence[Any]) -> Sum:
     """
     element = node.static.element
     factors: list[Leaf] = []
-    for (leaf,), arg in zip(args, node.args, strict=True):
+    for (leaf,), arg in zip(lowered, node.args, strict=True):
         if arg.tensor.element != element:
             converted = elementwise(convert(element), [leaf], arg.tensor.dims)
             context.provenance.convert(converted, leaf)
@@ -198,13 +198,13 @@ def needed(x: Dense, total: Sum, names: Sequence[str]) -> Dense:
 # somewhere, which is looked up when the program runs.
 
 
-def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def guarded(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: `reduce(+, init, k)(if guard then a × b else 0)` as one `dot_general`; None for any other fold.
 
     A guard without dims summed over is applied to the result, else to the one factor that has all its dims. Checks
     recorded for the guarded product are dropped with it (`Context.absorbed`).
     """
-    total = guarded_sum(context, node, args)
+    total = guarded_sum(context, node, lowered)
     if total is None or total.guard is None or len(total.factors) != 2:
         return None
     match total.factors:
@@ -225,15 +225,15 @@ def guarded(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return None
     context.absorbed(total.inside)
     if literal_of(node.args[1]) != 0:
-        return (elementwise(lax.add, [args[1][0], contraction], node.tensor.dims),)
+        return (elementwise(lax.add, [lowered[1][0], contraction], node.tensor.dims),)
     return (cut(contraction, node.tensor.dims),)
 
 
-def guarded_sum(context: Context, node: Call, args: Sequence[Any]) -> Sum | None:
+def guarded_sum(context: Context, node: Call, lowered: Sequence[Any]) -> Sum | None:
     """The `Sum` of guarded products behind a fold by + of one array; None for any other fold, or if no guard is
     known.
     """
-    f, init, *values = args
+    f, init, *values = lowered
     if len(init) != 1 or presence(init[0]) is not None or len(values) != 1 or len(values[0]) != 1:
         return None
     if combiner(f.function) != "plus":
@@ -292,7 +292,7 @@ def _zeroed(x: Dense, guard: Dense) -> Dense:
 # a third to all of the time of a convolution, and for integers a fifth; depthwise, a twentieth.
 
 
-def convolution(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def convolution(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a `contract` of a window and weights as `lax.conv_general_dilated`; None for any other contraction."""
 
     def convolved(x: Leaf, w: Leaf, total: Sum) -> Dense | None:
@@ -304,7 +304,7 @@ def convolution(context: Context, node: Call, args: Sequence[Any]) -> Value | No
             return None
         return _in_groups(*source_and_windows, w, total, context.provenance, _careful(context, node))
 
-    return product_of_two(context, node, args, lambda a, b, total: convolved(a, b, total) or convolved(b, a, total))
+    return product_of_two(context, node, lowered, lambda a, b, total: convolved(a, b, total) or convolved(b, a, total))
 
 
 FEWEST_CHANNELS = 16

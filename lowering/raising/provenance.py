@@ -40,7 +40,7 @@ class Raised(NamedTuple):
 # What calls leave behind for the rules: factors, sums, conversions, zeros around a part, NaNs, and what was folded.
 
 
-def remember(context: Context, node: Call, args: Sequence[Any], value: Value) -> None:
+def remember(context: Context, node: Call, lowered: Sequence[Any], value: Value) -> None:
     """Record in `context.provenance`, by the array of `value`, the call that computed it, for rules that see its
     uses.
 
@@ -50,27 +50,27 @@ def remember(context: Context, node: Call, args: Sequence[Any], value: Value) ->
     provenance = context.provenance
     match node.op:
         case "multiplies":
-            provenance.multiplied(value[0], args[0][0], args[1][0], node.tensor.dims)
+            provenance.multiplied(value[0], lowered[0][0], lowered[1][0], node.tensor.dims)
         case "cast":
-            provenance.convert(value[0], args[0][0])
+            provenance.convert(value[0], lowered[0][0])
         case "reduce" if literal_of(node.args[1]) == 0:
-            total = guarded_sum(context, node, args)
+            total = guarded_sum(context, node, lowered)
             if total is not None:
                 provenance.remember(value[0], total, id(node))
-        case "reduce" if isinstance(f := node.args[0], Operator) and len(value) == len(args[-1]) == 1:
-            provenance.folded(value[0], f.op, node.static.dim, args[-1][0])
-        case "gather" if len(value) == 1 and not masks_of(value) and isinstance(args[0][0], Dense):
-            provenance.read(value[0], args[0][0])
+        case "reduce" if isinstance(f := node.args[0], Operator) and len(value) == len(lowered[-1]) == 1:
+            provenance.folded(value[0], f.op, node.static.dim, lowered[-1][0])
+        case "gather" if len(value) == 1 and not masks_of(value) and isinstance(lowered[0][0], Dense):
+            provenance.read(value[0], lowered[0][0])
         case "if" if len(value) == 1 and not masks_of(value) and (number := _instead_of_nan(node)) is not None:
-            source = args[2][0]
+            source = lowered[2][0]
             if isinstance(source, Dense) and source.dims.items == value[0].dims.items:
                 provenance.number(value[0], source, number)
         case "if" if literal_of(node.args[2]) == 0 and len(value) == 1 and not masks_of(value):
-            (guard,) = args[0]
+            (guard,) = lowered[0]
             if isinstance(guard, Dense) and isinstance(value[0], Dense):
-                provenance.guarded(value[0], args[1][0], guard, node.tensor.dims)
+                provenance.guarded(value[0], lowered[1][0], guard, node.tensor.dims)
         case "update" if literal_of(node.args[0]) == 0 and len(value) == 1:
-            padded, unpadded, interval = value[0], args[1][0], node.args[1].tensor.dims
+            padded, unpadded, interval = value[0], lowered[1][0], node.args[1].tensor.dims
             match padded, unpadded:
                 case Dense(present=None), Dense(present=None) if padded is not unpadded and interval.size:
                     provenance.pad(padded, unpadded, interval)

@@ -66,7 +66,7 @@ def _fold_axis(node: Call) -> tuple[Any, ...]:
     return dim, interval, having
 
 
-def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def along_axis(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a fold of one array by one operation as an XLA reduction along the axis where it stands: moving it costs
     a copy.
 
@@ -75,7 +75,7 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     else from the identity, and `init` is combined with its result. Where each NaN of an array was replaced by a number
     before, the array itself is reduced (`reduced_numbers`).
     """
-    f, init, *values = args
+    f, init, *values = lowered
     dim, interval, _ = _fold_axis(node)
     fold = monoid(f.function, len(values))
     if fold is None or fold[1] is not None or len(values) != 1 or len(init) != 1 or presence(init[0]) is not None:
@@ -113,13 +113,13 @@ def along_axis(context: Context, node: Call, args: Sequence[Any]) -> Value | Non
     return (cut(result, node.tensor.dims),)
 
 
-def mapped(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def mapped(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a fold λ(a, x...) → a ⊕ e(x...) as e at all levels at once (`vmap`), reduced by XLA in any order.
 
     None if the fold has another form or is short enough to be unrolled, and on the CPU for long rows that a loop reads
     in place.
     """
-    f, init, *values = args
+    f, init, *values = lowered
     dim, interval, having = _fold_axis(node)
     fold = monoid(f.function, len(values)) if len(init) == 1 else None
     if fold is None or unrolls(context, node, len(interval)):
@@ -240,7 +240,7 @@ def best_of(
 # Both are less than `lax.argmax` in every case (`python -m tests.benchmarks.forms`).
 
 
-def argument_reduction(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def argument_reduction(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: `argreduce` of one array as two reductions, of values and of indices; None where it is folded level by
     level.
 
@@ -248,7 +248,7 @@ def argument_reduction(context: Context, node: Call, args: Sequence[Any]) -> Val
     With `numerics="loose"`, floats in rows along the last axis take one reduction of pairs (`best_of`). Otherwise the
     fold of the definition is applied once, to the start and the best of each row.
     """
-    *init, (a,), (k,) = args
+    *init, (a,), (k,) = lowered
     dim = node.static.dim
     if any(presence(leaf) is not None for leaf in (*(leaf for (leaf,) in init), a, k)):
         return None
@@ -428,14 +428,14 @@ CUMULATIVE: Mapping[str, Callable[..., jax.Array]] = {
 }  # fmt: skip
 
 
-def prefix(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def prefix(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule, on GPUs: a scan of one array by one operation as an XLA cumulative operation along the axis where it
     stands.
 
     None on other platforms, for short scans or many columns (`FEWEST_LEVELS`, `MOST_COLUMNS`), for other functions than
     one of `CUMULATIVE`, and if an operand may be absent.
     """
-    f, init, *values = args
+    f, init, *values = lowered
     forward, dim = node.static
     interval, state = node.tensor.dims[dim], f.function.type.params[0].dims
     if context.platform != "gpu" or len(interval) < FEWEST_LEVELS or state.size > MOST_COLUMNS:
@@ -459,13 +459,13 @@ def prefix(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
 # one.
 
 
-def strip(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def strip(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: the inner fold of a pool by max or min, which is stored, as one `lax.reduce_window` along one axis.
 
     None if the folded array is no known window of one dim, if the window's axis is the last, or starts inside the
     array.
     """
-    (value,) = args
+    (value,) = lowered
     fold = context.provenance.fold_of(value[0]) if len(value) == 1 else None
     if fold is None or fold[0] not in ("max", "min") or not isinstance(leaf := fold[2], Slots) or leaf.dim != fold[1]:
         return None
@@ -528,17 +528,17 @@ def _strip_folded(x: jax.Array, op: str, axis: int, points: int, window: Window)
 # Of other types XLA sorts all the same. Equal keys keep the order in which they stand, in both.
 
 
-def top_k(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def top_k(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: `top_k` by one float32 key as `lax.top_k` of the key and gathers of all operands at its places.
 
     None for several keys, other key types, no points, or operands that may be absent: those are sorted.
     """
     key, common_dims = selecting_key(node), bcast([a.tensor for a in node.args])
-    if key is None or any(masks_of(x) for x in args):
+    if key is None or any(masks_of(x) for x in lowered):
         return None
     dim, count, keys, descending = node.static
     order = Dims((*common_dims.without(dim).items, (dim, common_dims[dim])))
-    arrays = [aligned(dense(x), order) for (x,) in args]
+    arrays = [aligned(dense(x), order) for (x,) in lowered]
     # of other types XLA selects the first by sorting
     if arrays[key].dtype != np.float32 or not count:
         return None

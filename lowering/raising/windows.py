@@ -28,12 +28,12 @@ MOST_POINTS = 32
 """Windows with more points along a dim are gathered."""
 
 
-def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def constants(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a gather at literal indices inside of the operand's intervals, as one point of each indexed axis; None
     otherwise.
     """
     names, operand_dims = node.static.dims, node.args[0].tensor.dims
-    value: Value = args[0]
+    value: Value = lowered[0]
     for name, index in zip(names, node.args[1:], strict=True):
         if not isinstance(index, Literal) or int(index.value) not in operand_dims[name]:
             return None
@@ -41,11 +41,11 @@ def constants(context: Context, node: Call, args: Sequence[Any]) -> Value | None
     return value
 
 
-def windows(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def windows(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a gather at sums of coordinates as strided slices, one per point of a window; recorded as windows. None
     otherwise.
     """
-    x = args[0]
+    x = lowered[0]
     if len(x) != 1 or not isinstance(x[0], Dense):
         return None
     sliced = _read_affine(x[0], node)
@@ -167,14 +167,14 @@ COMBINERS: dict[str, Callable[..., jax.Array]] = {
 }
 
 
-def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def combined(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: a scatter whose function is in `COMBINERS`, or replaces, as one `lax.scatter`; None for any other
     function.
 
     Products get the derivative of updates one by one, since JAX has none for products at equal indices.
     """
-    op = combiner(args[0].function)
-    if len(args[1]) != 1 or (op != "last" and op not in COMBINERS):
+    op = combiner(lowered[0].function)
+    if len(lowered[1]) != 1 or (op != "last" and op not in COMBINERS):
         return None
 
     def put(updates: Updates) -> list[Dense]:
@@ -199,8 +199,8 @@ def combined(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         return [Dense(scatter(operand, start, values, _scatter_numbers(points, part, updates, rows), mode=DROP), part)]
 
     if op == "multiplies":
-        return scattered(context, node, args, lambda updates: _differentiable(context, updates, put))
-    return scattered(context, node, args, put)
+        return scattered(context, node, lowered, lambda updates: _differentiable(context, updates, put))
+    return scattered(context, node, lowered, put)
 
 
 def _differentiable(context: Context, updates: Updates, put: Callable[[Updates], Sequence[Dense]]) -> Sequence[Dense]:
@@ -251,11 +251,11 @@ def _scatter_numbers(points: Dims, part: Dims, updates: Updates, rows: Sequence[
     )  # fmt: skip
 
 
-def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def in_place(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: one update at one index per dim as a `lax.dynamic_update_slice`; None for several updates or a combining
     function.
     """
-    function, base, *indices, _ = args
+    function, base, *indices, _ = lowered
     is_single = all(
         isinstance(i, Dense) and not i.dims and (i.present is None or not i.present.dims) for (i,) in indices
     )
@@ -268,7 +268,7 @@ def in_place(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
         base, values, order, part = dense(updates.base[0]), dense(updates.values[0]), updates.order, updates.part
         return [put_at_one(base, updates.indices, values, updates.ok, order, part, updates.names)]
 
-    return scattered(context, node, args, put)
+    return scattered(context, node, lowered, put)
 
 
 def _last_wins(start: jax.Array, numbers: Any, points: Dims, updates: Updates, rows: Sequence[str]) -> jax.Array:
@@ -302,14 +302,14 @@ Step = tuple[str, int]
 """A dim, and what its coordinate is a multiple of, or divided by."""
 
 
-def dilated(context: Context, node: Call, args: Sequence[Any]) -> Value | None:
+def dilated(context: Context, node: Call, lowered: Sequence[Any]) -> Value | None:
     """Rule: `if p % 2 = 0 then x[p / 2] else 0` as `lax.pad` of x with zeros between its elements; None for other
     forms.
 
     The condition may be a conjunction over several dims; other indices of the gather must be constants.
     """
     condition, then, otherwise = node.args
-    read = context.provenance.read_of(args[1][0]) if len(args[1]) == 1 else None
+    read = context.provenance.read_of(lowered[1][0]) if len(lowered[1]) == 1 else None
     steps = _multiples(condition)
     if read is None or not steps or literal_of(otherwise) != 0 or not isinstance(then, Call) or then.op != "gather":
         return None

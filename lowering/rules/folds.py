@@ -235,9 +235,9 @@ def unrolls(context: Context, node: Call, levels: int) -> bool:
 # reduce
 
 
-def reduce(context: Context, node: Call, args: Sequence[Any]) -> Value:
+def reduce(context: Context, node: Call, lowered: Sequence[Any]) -> Value:
     """The fold of a reduction: unrolled if it is short, else a loop; absent where an argument without the dim is."""
-    f, init, *values = args
+    f, init, *values = lowered
     (dim,) = node.static
     state, need = f.function.type.params[0], node.type.dims
     types = [a.tensor.dims for a in node.args[2:]]
@@ -379,11 +379,11 @@ def _as_loop(
 # scan
 
 
-def scan(context: Context, node: Call, args: Sequence[Any]) -> Value:
+def scan(context: Context, node: Call, lowered: Sequence[Any]) -> Value:
     """The states of a scan as a `lax.scan` over its levels, which are moved outermost unless the choice is switched
     off.
     """
-    f, init, *values = args
+    f, init, *values = lowered
     forward, dim = node.static
     state = f.function.type.params[0]
     interval = node.type.dims[dim]

@@ -425,19 +425,19 @@ def touched(node: Call) -> tuple[Dims, Dims]:
     return order, Dims((*((n, base_dims[n]) for n in names), *other_dims.replaced(Dims(tuple(points.items()))).items))
 
 
-def scatter(context: Context, node: Call, args: Sequence[Any]) -> Value:
-    return scattered(context, node, args, lambda updates: one_by_one(context, updates))
+def scatter(context: Context, node: Call, lowered: Sequence[Any]) -> Value:
+    return scattered(context, node, lowered, lambda updates: one_by_one(context, updates))
 
 
-def scattered(context: Context, node: Call, args: Sequence[Any], put: Callable[[Updates], Sequence[Dense]]) -> Value:
+def scattered(context: Context, node: Call, lowered: Sequence[Any], put: Callable[[Updates], Sequence[Dense]]) -> Value:
     """The base of a scatter with `put(updates)` in the place of its part that may be touched.
 
     Indices are checked at run time, or their updates left out, as the node's mode says. An absent index or update makes
     the whole result absent.
     """
     names, over, mode = node.static
-    function: Bound[Value] = args[0]
-    base, *index_and_value_operands = args[1:]
+    function: Bound[Value] = lowered[0]
+    base, *index_and_value_operands = lowered[1:]
     *index_values, values = index_and_value_operands
     base_dims = node.type.dims
     order, part = touched(node)

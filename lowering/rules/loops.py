@@ -29,19 +29,19 @@ MOST_ROUNDS = 1 << 14
 """How many rounds of a loop that only its condition ends are told apart."""
 
 
-def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
+def loop(context: Context, node: Call, lowered: Sequence[Any]) -> Value:
     """Result k of a loop over carried tensors; all results are computed at the first request and cached in
     `context.loops`.
 
-    `node.static`: k, and the most rounds (None: only the condition ends it). `args`: the condition, the step, the
+    `node.static`: k, and the most rounds (None: only the condition ends it). `lowered`: the condition, the step, the
     states at the start. The cache key is the identity of these, which the cache keeps alive. Failed checks of a round
     are recorded with its number; a failed check ends the loop, as a false condition does.
     """
     index, limit = node.static
-    key = (-1 if limit is None else limit, *map(id, args))
+    key = (-1 if limit is None else limit, *map(id, lowered))
     if key in context.loops:
         return context.loops[key][1][index]
-    condition, step, *start = args
+    condition, step, *start = lowered
     by_steps = op_by_op()
     # the order of dims is that of the states: those that a start lacks do not stand behind its own in memory
     places = (
@@ -97,7 +97,7 @@ def loop(context: Context, node: Call, args: Sequence[Any]) -> Value:
             context.failures.append(_failure_in_round(failure, i, check, check_of_all))
     context.checks += checks
     context.failures += failed
-    context.loops[key] = args, result
+    context.loops[key] = lowered, result
     return result[index]
 
 

@@ -305,26 +305,26 @@ STRUCTURE: dict[str, Callable[[Context, Call, Sequence[Value]], Value]] = {
 # Lowering of cond: the function that is taken is computed, checked and differentiated, and the other one is not.
 
 
-def cond(context: Context, node: Call, args: Sequence[Any]) -> Value:
+def cond(context: Context, node: Call, lowered: Sequence[Any]) -> Value:
     """Result k of a conditional; all its results are computed at the first request and cached in `context.loops`.
 
     The key is the identity of the functions and operands, which the cache keeps alive. `node.static`: k, and whether
     both functions are computed and selected from (speculative).
     """
     index, speculative = node.static
-    key = (speculative, *map(id, args))
+    key = (speculative, *map(id, lowered))
     if key not in context.loops:
-        context.loops[key] = args, _branch_results(context, node, args, speculative)
+        context.loops[key] = lowered, _branch_results(context, node, lowered, speculative)
     return context.loops[key][1][index]
 
 
-def _branch_results(context: Context, node: Call, args: Sequence[Any], speculative: bool) -> list[Value]:
+def _branch_results(context: Context, node: Call, lowered: Sequence[Any], speculative: bool) -> list[Value]:
     """The results of a conditional: of the branch taken if the condition is concrete, selected from both, or by
     `lax.cond`.
 
     Checks of a branch that is not taken do not fail.
     """
-    true_function, false_function, condition, *operands = args
+    true_function, false_function, condition, *operands = lowered
     (leaf,) = condition
     truth = dense(leaf).data
     functions: Any = node.args[:2]
@@ -437,7 +437,7 @@ BLOCK = "_block"
 """The axis that counts blocks; no dim of a program starts with an underscore."""
 
 
-def blocked(context: Context, node: Call, args: Sequence[Any]) -> Value:
+def blocked(context: Context, node: Call, lowered: Sequence[Any]) -> Value:
     """Result number k of a function of blocks of points, its blocks joined; the last block may be smaller.
 
     `node.static`: k, the points of a block, and the names of the dims that are cut into blocks. All results are
@@ -447,10 +447,10 @@ def blocked(context: Context, node: Call, args: Sequence[Any]) -> Value:
     a `lax.map` again. Where points along the dims are not independent, the function is applied to all points at once.
     """
     index, size, names = node.static
-    key = size, *map(id, args)
+    key = size, *map(id, lowered)
     if key not in context.loops:
         dims = Dims(tuple((n, node.tensor.dims[n]) for n in names))
-        context.loops[key] = args, _block_results(context, dims, size, args)
+        context.loops[key] = lowered, _block_results(context, dims, size, lowered)
     return context.loops[key][1][index]
 
 

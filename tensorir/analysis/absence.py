@@ -175,7 +175,7 @@ class _Rules:
     branches: dict[tuple[int, ...], tuple[Any, list[list[Known]]]] = field(default_factory=dict[Any, Any])
     """The results of functions by identity of them and their operands, which are kept so that identities stay valid."""
 
-    def __call__(self, node: Expr, args: Sequence[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+    def __call__(self, node: Expr, facts: Sequence[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """The abstract value of a node from those of its operands, by the kind of node and the builtin's properties."""
         kind = node.type.result if isinstance(node, Operator) else node.tensor
         match node:
@@ -183,16 +183,16 @@ class _Rules:
                 value_range = (value, value) if isinstance(value, int) and not isinstance(value, bool) else None
                 return Known((NEVER,), (value_range,))
             case Operator():
-                return self._elementwise(node, kind, [a for a in args if isinstance(a, Known)])
+                return self._elementwise(node, kind, [a for a in facts if isinstance(a, Known)])
             case Call(op):
-                values = [a for a in args if isinstance(a, Known)]
+                values = [a for a in facts if isinstance(a, Known)]
                 row = TABLE[op]
                 if node.definition is not None:
                     return apply(Bound(node.definition, {}), *values)
                 if rule := _RULES.get(op):
                     return rule(self, node, values)
                 if row.control is not None:
-                    return _CONTROL[row.control](self, node, list(args), apply)
+                    return _CONTROL[row.control](self, node, list(facts), apply)
                 if row.effect:
                     return self.same(node, values)
                 if row.table:
@@ -322,9 +322,9 @@ class _Rules:
         proven = all(r is not None and base.dims[d].covers(Interval(r[0], r[1] + 1)) for d, r in ranges)
         self.facts.accesses[id(node)] = IndirectAccess(False, proven).joined(self.facts.accesses.get(id(node)))
 
-    def scatter(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+    def scatter(self, node: Call, facts: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """A scatter: the result is absent where the base, an update, an index, or the function's result may be."""
-        function, *operands = args
+        function, *operands = facts
         base, *indices, updates = [v for v in operands if isinstance(v, Known)]
         assert isinstance(function, Bound)
         # where a leaf of the base is absent, all of the element is: what the function makes of it is not followed
@@ -333,13 +333,13 @@ class _Rules:
         reasons |= NEVER.union(*(i.anywhere for i in indices), updates.anywhere)
         return Known(tuple(_moved(a, id(node)) | reasons for a in base.absent), (None,) * len(base.ranges))
 
-    def fold(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+    def fold(self, node: Call, facts: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """A fold, as a fixed point over its state.
 
         Builtins that skip absent levels ignore the absence of arguments along the folded dim; absent arguments without
         the dim make the result absent.
         """
-        f, init, *values = args
+        f, init, *values = facts
         fold = node.fold
         assert isinstance(f, Bound) and isinstance(init, Known) and fold is not None
         unskipped = NEVER
@@ -358,11 +358,11 @@ class _Rules:
                 return Known(tuple(a | unskipped for a in next_state.absent), next_state.ranges)
             state = Known(next_state.absent, state.ranges)
 
-    def loop(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+    def loop(self, node: Call, facts: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """The final value of one carry of a loop, cached by the loop's functions, initial values and captured
         variables.
         """
-        condition, step, *start = args
+        condition, step, *start = facts
         assert isinstance(condition, Bound) and isinstance(step, Bound)
         initial = [Known(a.absent, (None,) * len(a.ranges)) for a in start if isinstance(a, Known)]
         captured = [f.env[v] for f in (condition, step) for v in sorted(f.function.free, key=id)]
@@ -391,15 +391,15 @@ class _Rules:
                 return joined
             carried = [Known(v.absent, (None,) * len(v.ranges)) for v in joined]
 
-    def cond(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+    def cond(self, node: Call, facts: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
         """One result of a conditional, as `if` of the results of both functions."""
-        then_function, else_function, condition, *operands = args
+        then_function, else_function, condition, *operands = facts
         assert isinstance(condition, Known)
         branches = self._results((then_function, else_function), operands, apply)
         return self.select(node, [condition, *(results[node.static.result] for results in branches)])
 
-    def blocked(self, node: Call, args: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
-        (results,) = self._results(args[:1], args[1:], apply)
+    def blocked(self, node: Call, facts: list[Known | Bound[Known]], apply: Applier[Known]) -> Known:
+        (results,) = self._results(facts[:1], facts[1:], apply)
         return self.same(node, [results[node.static.result]])
 
     def _results(

@@ -119,9 +119,9 @@ class _Proof:
     x: Expr
     dim: str
     row: tuple[str, ...]
-    around: set[int]
+    dependents: set[int]
     """The nodes that depend on the extreme, by identity."""
-    within: bool = False
+    in_loop: bool = False
     """True in the body of a loop."""
     loops: dict[tuple[int, ...], list[_Facts]] = field(default_factory=dict[tuple[int, ...], list[_Facts]])
 
@@ -149,44 +149,44 @@ class _Proof:
         if isinstance(e, Var):
             return env.get(e, SAME)
         if not isinstance(e, Call):
-            return _Facts(id(e) in self.around)
-        args = [facts[id(a)] for a in e.args]
+            return _Facts(id(e) in self.dependents)
+        operand_facts = [facts[id(a)] for a in e.args]
         match e:
-            case Call(op) if TABLE[op].control is Control.LOOP and id(e.args[1]) in self.around:
-                return self._loop(e, args)
+            case Call(op) if TABLE[op].control is Control.LOOP and id(e.args[1]) in self.dependents:
+                return self._loop(e, operand_facts)
             case Call(op, (Operator(inner_op), _, *operands_of_fold)) if TABLE[op].skips:
-                facts_of_operand, dims = self._alone(args), (e.static.dim,)
+                folded, dims = self._alone(operand_facts), (e.static.dim,)
                 if TABLE[inner_op].linear and all(map(_is_float, operands_of_fold)):
-                    return _summed(facts_of_operand, dims)
-                return _summed(replace(facts_of_operand, nan=None), dims) if facts_of_operand.differs else SAME
+                    return _summed(folded, dims)
+                return _summed(replace(folded, nan=None), dims) if folded.differs else SAME
             case Call("contract", operands) if e.static.element.is_float:
-                return _summed(_met(e, args, [_is_float(a) for a in operands]), e.static.dims)
+                return _summed(_met(e, operand_facts, [_is_float(a) for a in operands]), e.static.dims)
             case Call(op, (x,)) if TABLE[op].relocates:
-                return _relocated(e, x, args[0])
+                return _relocated(e, x, operand_facts[0])
             case Call(op) if TABLE[op].elementwise:
                 passes_nan = [
-                    takes_nan_along(op, k) and _is_float(a) and _is_float(e) and _covers(e, a, facts_of_operand)
-                    for k, (a, facts_of_operand) in enumerate(zip(e.args, args, strict=True))
+                    takes_nan_along(op, k) and _is_float(a) and _is_float(e) and _covers(e, a, fact)
+                    for k, (a, fact) in enumerate(zip(e.args, operand_facts, strict=True))
                 ]
-                return _met(e, args, passes_nan)
+                return _met(e, operand_facts, passes_nan)
             case _:
-                if any(facts_of_operand.differs for facts_of_operand in args):
+                if any(fact.differs for fact in operand_facts):
                     raise _Unproven
                 return SAME
 
-    def _alone(self, args: Sequence[_Facts]) -> _Facts:
+    def _alone(self, operand_facts: Sequence[_Facts]) -> _Facts:
         """Facts of the only operand of a fold whose start does not depend on the extreme."""
-        _, init, *operands = args
+        _, init, *operands = operand_facts
         if len(operands) != 1 or init.differs:
             raise _Unproven
         return operands[0]
 
     # Loops
 
-    def _loop(self, e: Call, args: Sequence[_Facts]) -> _Facts:
+    def _loop(self, e: Call, operand_facts: Sequence[_Facts]) -> _Facts:
         """Facts of one carry of a loop, cached; loops within loops, and dependent initial values, are unproven."""
         condition, step, *starts = e.args
-        if self.within or any(id(a) in self.around for a in starts) or any(v.differs for v in args[2:]):
+        if self.in_loop or any(id(a) in self.dependents for a in starts) or any(v.differs for v in operand_facts[2:]):
             raise _Unproven
         assert isinstance(condition, Lambda) and isinstance(step, Lambda)
         key = tuple(map(id, e.args))
@@ -203,7 +203,7 @@ class _Proof:
         """
         poisoned, unknown = _Facts(False, EVERYWHERE, self.row), _Facts(True, None, self.row)
         states = [SAME] * len(step.results)
-        inner = replace(self, within=True)
+        inner = replace(self, in_loop=True)
         while True:
             states_after = list(states)
             for here in (False, True):
@@ -239,22 +239,22 @@ def _covers(e: Expr, operand: Expr, fact: _Facts) -> bool:
     return not fact.nan or e.tensor.dims[fact.nan] == operand.tensor.dims[fact.nan]
 
 
-def _met(e: Call, args: Sequence[_Facts], passes_nan: Sequence[bool]) -> _Facts:
+def _met(e: Call, operand_facts: Sequence[_Facts], passes_nan: Sequence[bool]) -> _Facts:
     """Facts of an elementwise operation; `passes_nan` has for each operand if its NaN makes the result NaN.
 
     Raises `_Unproven` if dependent operands number their rows by different dims.
     """
-    differs = any(fact.differs for fact in args)
-    rows = {fact.rows for fact in args if fact.differs or fact.nan is not None}
+    differs = any(fact.differs for fact in operand_facts)
+    rows = {fact.rows for fact in operand_facts if fact.differs or fact.nan is not None}
     if len(rows) > 1:
         if differs:
             raise _Unproven
         return SAME
     if not rows:
         return SAME
-    nans = [fact.nan for fact, passes in zip(args, passes_nan, strict=True) if passes and fact.nan is not None]
+    nans = [fact.nan for fact, passes in zip(operand_facts, passes_nan, strict=True) if passes and fact.nan is not None]
     nan = EVERYWHERE if EVERYWHERE in nans else nans[0] if nans else None
-    if e.op == "if" and args[1].nan == args[2].nan == EVERYWHERE:
+    if e.op == "if" and operand_facts[1].nan == operand_facts[2].nan == EVERYWHERE:
         nan = EVERYWHERE
     return _Facts(differs, nan, rows.pop()) if differs or nan is not None else SAME
 

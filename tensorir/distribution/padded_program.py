@@ -44,20 +44,20 @@ Rule = Callable[[Masking, Call, Sequence[Expr]], Expr]
 FIXED = "give the sizes of {} their values."
 
 
-def unchanged(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def unchanged(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """The same builtin with the same static parameters on the padded operands."""
-    return call(node.op, *args, static=node.static, span=node.span)
+    return call(node.op, *padded, static=node.static, span=node.span)
 
 
 # Moves
 
 
-def _placed(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _placed(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A builtin with intervals in its static parameters (such as `add_dim`): these become the hulls over all sizes."""
-    return placed(node, args, masking.dims(node))
+    return placed(node, padded, masking.dims(node))
 
 
-def _mapped(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _mapped(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A call whose access maps do not depend on sizes is left as it is: each valid point reads valid points alone.
 
     Raises B13 if a static number depends on a size, or if it reads a whole axis whose extent does.
@@ -71,49 +71,49 @@ def _mapped(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
             if (d in arg.tensor.dims and masking.varies(arg, d)) or (d in node.tensor.dims and masking.varies(node, d)):
                 message = f"'{node.op}' reads all points along {d}, whose extent is a size."
                 raise refuse("B13", message, FIXED.format(d), at=node.span)
-    return unchanged(masking, node, args)
+    return unchanged(masking, node, padded)
 
 
-def _shift(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _shift(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A shift by a constant stays; one by a size, as periodic boundaries have it, is a gather at computed
     coordinates.
     """
     offset = masking.ends.number(node)
     if not offset.terms:
-        return unchanged(masking, node, args)
+        return unchanged(masking, node, padded)
     dim = node.static.dim
     coordinates = masking.at(dim, masking.hull(masking.ends.along(node, dim)))
     index = call("plus", coordinates, masking.scalar(offset))
-    return call("gather", args[0], index, static=((dim,), "clamp"), span=node.span)
+    return call("gather", padded[0], index, static=((dim,), "clamp"), span=node.span)
 
 
-def _pos(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _pos(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     dim = node.static.dim
     return masking.at(dim, masking.hull(masking.ends.along(node, dim)))
 
 
-def _concat(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _concat(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A join whose seam depends on sizes: in the overlap of the padded operands, `if at < start of the second then
     first else second`; outside of it the one operand that has points.
     """
     types = [a.tensor.dims for a in node.args]
     (dim,) = (d for d in types[0] if any(t[d] != types[0][d] for t in types))
-    order = sorted(range(len(args)), key=lambda k: (types[k][dim].start, types[k][dim].stop))
-    joined = args[order[0]]
+    order = sorted(range(len(padded)), key=lambda k: (types[k][dim].start, types[k][dim].stop))
+    joined = padded[order[0]]
     for k in order[1:]:
         start, _ = masking.ends.along(node.args[k], dim)
-        before, after = joined.tensor.dims[dim], args[k].tensor.dims[dim]
+        before, after = joined.tensor.dims[dim], padded[k].tensor.dims[dim]
         overlap = before & after
         if not start.terms:
             overlap = Interval(start.constant, start.constant)
-        pieces = [_part(joined, dim, before.start, overlap.start), _part(args[k], dim, overlap.stop, after.stop)]
+        pieces = [_part(joined, dim, before.start, overlap.start), _part(padded[k], dim, overlap.stop, after.stop)]
         if after.start < overlap.start and start.terms:
-            pieces[0] = _part(args[k], dim, after.start, overlap.start)
+            pieces[0] = _part(padded[k], dim, after.start, overlap.start)
         if before.stop > overlap.stop and start.terms:
             pieces[1] = _part(joined, dim, overlap.stop, before.stop)
         if overlap:
             is_first = call("less", masking.at(dim, overlap), masking.scalar(start))
-            a, b = (fitted(x, Dims(((dim, overlap),))) for x in (joined, args[k]))
+            a, b = (fitted(x, Dims(((dim, overlap),))) for x in (joined, padded[k]))
             pieces.insert(1, call("if", is_first, a, b, span=node.span))
         nonempty = [p for p in pieces if p.tensor.dims[dim]]
         joined = call("concat", *nonempty, span=node.span) if len(nonempty) > 1 else nonempty[0]
@@ -124,9 +124,9 @@ def _part(x: Expr, dim: str, start: int, stop: int) -> Expr:
     return cut(x, Dims(((dim, Interval(start, max(start, stop)) & x.tensor.dims[dim]),)))
 
 
-def _update(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _update(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """An update whose part depends on sizes: where a point of the part is padding, the base keeps its value."""
-    base, update = args
+    base, update = padded
     base_node, update_node = node.args
     update = fitted(update, Dims(tuple((d, i & base.tensor.dims[d]) for d, i in update.tensor.dims.items)))
     is_valid = masking.inside(update_node, update_node.tensor.dims, base_node)
@@ -135,28 +135,28 @@ def _update(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     return call("update", base, update, span=node.span)
 
 
-def _merge(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _merge(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """`merge_dims` is refused (B13) if the extent of the inner dim, the stride, depends on a size."""
     inner = node.static.inner
     if masking.varies(node.args[0], inner):
         message = f"'merge_dims' counts by the extent of {inner}, which is a size."
         raise refuse("B13", message, FIXED.format(inner), at=node.span)
-    return unchanged(masking, node, args)
+    return unchanged(masking, node, padded)
 
 
-def _split(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _split(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """`split_dim` is refused (B13) if the block size depends on a size, or does not divide the padded ends."""
     dim, _, inner, n = node.static
-    interval = args[0].tensor.dims[dim]
+    interval = padded[0].tensor.dims[dim]
     if masking.varies(node, inner) or interval.start % n or interval.stop % n:
         raise refuse("B13", f"'split_dim' parts {dim} by what depends on a size.", FIXED.format(dim), at=node.span)
-    return unchanged(masking, node, args)
+    return unchanged(masking, node, padded)
 
 
 # Folds
 
 
-def _fold(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _fold(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A fold along an axis whose extent depends on a size: padding gets the identity of the operation, or is skipped.
 
     It is skipped, by a condition in the body, where the function is no monoid with a simple operand, or gives tuples.
@@ -165,27 +165,27 @@ def _fold(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     fold = node.fold
     assert fold is not None
     if fold.row.states:
-        return _states(masking, fold, node, args)
+        return _states(masking, fold, node, padded)
     dim = fold.dim
     operand = next(a for a in fold.operands if dim in a.tensor.dims)
     is_valid = _counted(masking, operand, dim)
     if is_valid is None:
-        return unchanged(masking, node, args)
-    padded = unchanged(masking, node, args)
-    assert isinstance(padded, Call)
-    monoid, element = monoid_of(padded), node.tensor.element
+        return unchanged(masking, node, padded)
+    unmasked = unchanged(masking, node, padded)
+    assert isinstance(unmasked, Call)
+    monoid, element = monoid_of(unmasked), node.tensor.element
     if monoid is None or not isinstance(element, Scalar):
-        return _skipping(masking, node, args, is_valid)
+        return _skipping(masking, node, padded, is_valid)
     folded_value = monoid.each
     if folded_value is None:
-        folded_value = args[2]
+        folded_value = padded[2]
     elif any(isinstance(e, (Lambda, Operator)) for e in postorder(folded_value)):
-        return _skipping(masking, node, args, is_valid)
+        return _skipping(masking, node, padded, is_valid)
     else:
-        folded_value = substitute(folded_value, dict(zip(monoid.params, args[2:], strict=True)))
-    neutralised = _neutralised(folded_value, is_valid, monoid.op, element, args[1], dim)
-    state = node.tensor.on(padded.tensor.dims)
-    return call(node.op, operator(monoid.op, state, state), args[1], neutralised, static=node.static, span=node.span)
+        folded_value = substitute(folded_value, dict(zip(monoid.params, padded[2:], strict=True)))
+    neutralised = _neutralised(folded_value, is_valid, monoid.op, element, padded[1], dim)
+    state = node.tensor.on(unmasked.tensor.dims)
+    return call(node.op, operator(monoid.op, state, state), padded[1], neutralised, static=node.static, span=node.span)
 
 
 def _neutralised(operand: Expr, is_valid: Expr, op: str, element: Scalar, init: Expr, dim: str) -> Expr:
@@ -217,9 +217,9 @@ def _counted(masking: Masking, node: Expr, dim: str) -> Expr | None:
     return masking.inside(node, [dim])
 
 
-def _skipping(masking: Masking, node: Call, args: Sequence[Expr], valid_points: Expr) -> Expr:
+def _skipping(masking: Masking, node: Call, padded: Sequence[Expr], valid_points: Expr) -> Expr:
     """A fold or scan whose body keeps the state at padding: `if valid then f(state, x) else state`."""
-    f, init, *values = args
+    f, init, *values = padded
     if isinstance(f, Operator):
         params = tuple(masking.fresh("x", t) for t in f.params)
         f = Lambda(params, (call(f.op, *params, span=f.span),), f.span)
@@ -231,7 +231,7 @@ def _skipping(masking: Masking, node: Call, args: Sequence[Expr], valid_points: 
     return call(node.op, function, init, *values, valid_points, static=node.static, span=node.span)
 
 
-def _states(masking: Masking, fold: Folding, node: Call, args: Sequence[Expr]) -> Expr:
+def _states(masking: Masking, fold: Folding, node: Call, padded: Sequence[Expr]) -> Expr:
     """A scan along an axis with padding: padding before the first point must keep the state.
 
     Padding after the last point may compute anything, since nothing reads it; so a fixed start needs no condition.
@@ -239,18 +239,20 @@ def _states(masking: Masking, fold: Folding, node: Call, args: Sequence[Expr]) -
     scan_start = masking.ends.along(node, fold.dim)[0 if fold.forward else 1]
     is_valid = _counted(masking, node, fold.dim)
     if is_valid is None or not scan_start.terms:
-        return unchanged(masking, node, args)
-    return _skipping(masking, node, args, is_valid)
+        return unchanged(masking, node, padded)
+    return _skipping(masking, node, padded, is_valid)
 
 
-def _contract(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _contract(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A contraction with zero factors at padding along the contracted dims."""
     dims = [d for d in node.static.dims if masking.varies(node.args[0], d)]
-    factors = [masked(masking.inside(a, dims), x, zero(x.tensor.element)) for a, x in zip(node.args, args, strict=True)]
+    factors = [
+        masked(masking.inside(a, dims), x, zero(x.tensor.element)) for a, x in zip(node.args, padded, strict=True)
+    ]
     return unchanged(masking, node, factors)
 
 
-def _sort(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _sort(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A sort along an axis with padding: validity becomes the first key, so that padding comes last."""
     dim, keys, descending = node.static
     start, stop = masking.ends.along(node, dim)
@@ -258,19 +260,19 @@ def _sort(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
         message = f"where the points that are sorted begin along {dim} is a size."
         raise refuse("B13", message, FIXED.format(dim), at=node.span)
     if not stop.terms:
-        return unchanged(masking, node, args)
+        return unchanged(masking, node, padded)
     is_valid = masking.inside(node, [dim])
     assert is_valid is not None
     padding_key = is_valid if descending else call("not", is_valid)
-    ordered = call("sort", padding_key, *args, static=(dim, keys + 1, descending), span=node.span)
-    columns = [call("tuple_get", ordered, static=(k,)) for k in range(1, len(args) + 1)]
+    ordered = call("sort", padding_key, *padded, static=(dim, keys + 1, descending), span=node.span)
+    columns = [call("tuple_get", ordered, static=(k,)) for k in range(1, len(padded) + 1)]
     return columns[0] if len(columns) == 1 else call("make_tuple", *columns)
 
 
 # Indirect access
 
 
-def _gather(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _gather(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A gather whose index or source has padding.
 
     Indices of padding are never checked. If the source's interval depends on a size, bounds are compared with its
@@ -278,7 +280,7 @@ def _gather(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     """
     dims, mode = node.static
     source, *index_nodes = node.args
-    x, *indices = args
+    x, *indices = padded
     validity = [masking.inside(i, masking.varying(i)) for i in index_nodes]
     if not any(masking.varies(source, d) for d in dims):
         if mode == "checked":
@@ -297,11 +299,11 @@ def _gather(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
             return _checked(masking, gathered, source, pairs, validity, node)
 
 
-def _scatter(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _scatter(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A scatter whose updates have padding: their first index is set out of bounds, so that they are dropped."""
     dims, over, mode = node.static
     source, *index_nodes = node.args[1:]
-    f, base, *indices, updates = args
+    f, base, *indices, updates = padded
     validity = [masking.inside(i, masking.varying(i)) for i in index_nodes]
     pairs = list(zip(dims, indices, strict=True))
     if mode == "clamp":
@@ -311,16 +313,16 @@ def _scatter(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     return _checked(masking, scattered, source, pairs, validity, node) if mode == "checked" else scattered
 
 
-def _neighbours(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _neighbours(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A read through a computed neighbour table: its padding entries become some valid point, the others are checked.
 
     A table passed as a parameter needs no rule, since the caller's check covers it.
     """
     table, source = node.args
     if isinstance(table, Var):
-        return unchanged(masking, node, args)
+        return unchanged(masking, node, padded)
     _, dim = neighbour_source(table.tensor)
-    entries, x = args
+    entries, x = padded
     is_valid = masking.inside(table, masking.varying(table))
     # what leads nowhere is read by nobody
     any_point = x.tensor.dims[dim].start if x.tensor.dims[dim] else -1
@@ -383,17 +385,17 @@ def _element(index: Expr) -> Scalar:
 # Control and effects
 
 
-def _loop(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _loop(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A loop whose limit of rounds is a size: the limit becomes part of its condition, and the static limit its
     maximum.
     """
     _, limit = node.static
     if limit is None:
-        return unchanged(masking, node, args)
+        return unchanged(masking, node, padded)
     limit_of = masking.ends.number(node, 1)
     if not limit_of.terms:
-        return unchanged(masking, node, args)
-    condition, step, *carried = args
+        return unchanged(masking, node, padded)
+    condition, step, *carried = padded
     assert isinstance(condition, Lambda)
     again = call(
         "and", call("less", condition.params[0], masking.scalar(limit_of)), condition.body, span=condition.span
@@ -403,20 +405,20 @@ def _loop(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
     return call("loop", bounded, step, *carried, static=(node.static.carried, largest_limit), span=node.span)
 
 
-def _assert(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _assert(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A check that ignores padding: `not valid or condition`."""
     is_valid = masking.inside(node.args[1], masking.varying(node.args[1]))
-    condition = args[1] if is_valid is None else call("or", call("not", is_valid), args[1])
-    return call("assert_", args[0], condition, static=node.static, span=node.span)
+    condition = padded[1] if is_valid is None else call("or", call("not", is_valid), padded[1])
+    return call("assert_", padded[0], condition, static=node.static, span=node.span)
 
 
-def _print(masking: Masking, node: Call, args: Sequence[Expr]) -> Expr:
+def _print(masking: Masking, node: Call, padded: Sequence[Expr]) -> Expr:
     """A print is refused (B13) if its value has padding."""
     for a in node.args:
         if varying := masking.varying(a):
             message = f"what is printed has padding along {varying[0]}."
             raise refuse("B13", message, "print results of the call instead.", at=node.span)
-    return unchanged(masking, node, args)
+    return unchanged(masking, node, padded)
 
 
 RULES: dict[str | Control, Rule] = {
