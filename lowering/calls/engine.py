@@ -18,6 +18,7 @@ from lowering.tracing import concrete, inside_trace, op_by_op, refuse_narrow, tr
 from tensorir.binding.arrays import SkipValues, kind_of, refuse_given_away
 from tensorir.binding.calls import (
     PreparedCall,
+    are_separate,
     prepare_call,
     refuse_absent_outputs,
     tables_of,
@@ -26,7 +27,7 @@ from tensorir.binding.calls import (
 )
 from tensorir.binding.labels import NOWHERE
 from tensorir.binding.programs import BoundProgram
-from tensorir.binding.repeated import RepeatedLabels, call_key, copied_table, copy_table
+from tensorir.binding.repeated import NUMBERS, RepeatedArguments, call_key, copied_table, copy_table
 from tensorir.ir.nodes import Fencil
 from tensorir.passes.pipeline import Stages, staged
 from tensorir.runtime.errors import DiagnosticError, refuse
@@ -129,8 +130,10 @@ class _Known:
     executable: Executable
     repeated: RepeatedCall | None
     """The way past the look at the arguments, where there is one."""
-    labels: RepeatedLabels | None
-    """What is done around it with the labels of arguments, where these have some."""
+    prepared: RepeatedArguments | None
+    """How the arguments become arrays, and outputs results, where labels or Python numbers are among them."""
+    buffers: tuple[str, ...] = ()
+    """The outputs, if every call of the kind copies all of them into NumPy buffers of the caller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +233,15 @@ class Engine:
         if ready.labels is not None:
             register()  # so that JAX takes its results out of a trace
         executable = self.executable(ready)
-        if self._recycles(executable, ready):
-            return self._recycled(executable, ready)
-        outputs = self._run(executable, ready.arrays, ready.given_away)
+        if recycles := self._recycles(executable, ready):
+            outputs = self._recycled(executable, ready.arrays)
+        else:
+            outputs = self._run(executable, ready.arrays, ready.given_away)
         results = ready.finish(outputs)
+        if recycles:
+            executable.spare.append(outputs)
         if key is not None:
-            self._remember(key, executable, ready, arguments, results)
+            self._remember(key, executable, ready, arguments, results, recycles)
         return results
 
     def _looked_at(self, arguments: Mapping[str, Any]) -> _Tables | None:
@@ -297,20 +303,16 @@ class Engine:
             returns_numpy = not op_by_op() and not executable.empty and _on_host(executable, arrays)
             return executable.named(map(on_host, results) if returns_numpy else results)
 
-    def _recycled(self, executable: Executable, ready: PreparedCall) -> dict[str, Any]:
-        """A call whose results are copied into the caller's buffers; XLA writes into the spare buffers of an earlier
-        call.
-        """
+    def _recycled(self, executable: Executable, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The outputs of a call in the spare buffers of an earlier one; who has copied them puts them back."""
         with jax.enable_x64(True):
             try:
                 spare = executable.spare.pop()  # the buffers of one call belong to one thread
             except IndexError:
                 spare = executable.blank()
-            outputs, failures = executable.into(spare, ready.arrays, executable.prepared)
+            outputs, failures = executable.into(spare, arrays, executable.prepared)
         raise_failures(failures, executable.checks)
-        results = ready.finish(outputs)
-        executable.spare.append(outputs)
-        return results
+        return outputs
 
     def _recycles(self, executable: Executable, ready: PreparedCall) -> bool:
         """True if only the call itself sees the buffers that XLA writes, so that a later call may reuse them."""
@@ -326,11 +328,14 @@ class Engine:
 
     # Caching
 
-    def _is_plain(self, executable: Executable, arguments: dict[str, Any]) -> bool:
-        """True if calls with arguments like these need no conversion and no look at their values."""
+    def _is_plain(self, executable: Executable, arguments: dict[str, Any], buffers: Sequence[str] = ()) -> bool:
+        """True if calls with arguments like these need no conversion and no look at their values.
+
+        `buffers`: the outputs whose buffers `_into_buffers` looks at.
+        """
         fencil = executable.fencil
         read_jax_arrays = {name for name in executable.reads if isinstance(arguments.get(name), jax.Array)}
-        written = {p.name for p in fencil.outputs if p.name not in self.options.donate}
+        written = {p.name for p in fencil.outputs if p.name not in self.options.donate and p.name not in buffers}
         needing_a_look = {*(executable.facts.tables.keys() - self.tables), *(written - read_jax_arrays)}
         return (
             not any(n in self.program.size_names for n in arguments)
@@ -344,40 +349,43 @@ class Engine:
         )
 
     def _remember(
-        self, key: Any, executable: Executable, ready: PreparedCall, arguments: dict[str, Any], results: Any
-    ) -> None:
+        self, key: Any, executable: Executable, ready: PreparedCall, arguments: dict[str, Any], results: Any,
+        recycles: bool,
+    ) -> None:  # fmt: skip
         """Remember the kind of a call (`quick`) with its executable, and the repeated labels, if a next one may skip
         the checks.
+
+        `recycles`: all results were copied into buffers of the caller.
         """
         tables = self._look_at(ready, arguments)
         if tables is None:
             return
         arguments, key = {**arguments, **tables.tables}, (key, tables.holes)
-        if ready.place is not NOWHERE:
-            labels = RepeatedLabels.of(ready.fencil, arguments, ready.place, ready.labels, results)
-            if labels is None:
+        buffers = tuple(p.name for p in executable.fencil.results) if recycles else ()
+        prepared, arrays, is_named = None, arguments, ready.place is not NOWHERE
+        if is_named or any(type(v) in NUMBERS or isinstance(v, np.generic) for v in arguments.values()):
+            results = {} if recycles or not is_named else results
+            prepared = RepeatedArguments.of(ready.fencil, arguments, ready.place, ready.labels, results)
+            if prepared is None:
                 return
-            arrays = labels.arrays(arguments)
-            plain_key = (call_key(arrays), tables.holes)
-            known_kind = self.quick.get(plain_key)
-            if known_kind is None and self._is_plain(executable, arrays):
-                known_kind = _Known(executable, self._repeated(executable, arrays), None)
-                self.quick.put(plain_key, known_kind)
-            if known_kind is not None and known_kind.executable is executable and known_kind.repeated is not None:
-                self.quick.put(key, replace(known_kind, labels=labels))
-        elif self._is_plain(executable, arguments):
-            repeated = self._repeated(executable, arguments)
-            self.quick.put(key, _Known(executable, repeated, None))
-            if repeated is not None and not tables.tables:
-                self.last = weakref.ref(repeated)
+            arrays = prepared.arrays(arguments)
+        if not self._is_plain(executable, arrays, buffers):
+            return
+        repeated = None if recycles else self._repeated(executable, arrays)
+        if prepared is None or recycles or repeated is not None:
+            self.quick.put(key, _Known(executable, repeated, prepared, buffers))
+        if prepared is None and repeated is not None and not tables.tables:
+            self.last = weakref.ref(repeated)
 
     def _again(self, known_kind: _Known, constants: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any] | None:
         """The outputs of a call of a known kind; None if its arguments need a look after all."""
-        executable, donate, labels = known_kind.executable, self.options.donate, known_kind.labels
-        if labels is not None:
+        executable, donate, prepared = known_kind.executable, self.options.donate, known_kind.prepared
+        if known_kind.buffers:
+            return self._into_buffers(known_kind, constants, arguments)
+        if prepared is not None:
             assert known_kind.repeated is not None
-            outputs = known_kind.repeated(constants, labels.arrays(arguments))
-            return None if outputs is None else labels.around(outputs, arguments)
+            outputs = known_kind.repeated(constants, prepared.arrays(arguments))
+            return None if outputs is None else prepared.around(outputs, arguments)
         if known_kind.repeated is not None and not self.tables:
             self.last = weakref.ref(known_kind.repeated)
         arrays = {n: (v,) for n, v in arguments.items() if n not in donate or n in executable.reads}
@@ -387,6 +395,25 @@ class Engine:
         if any(isinstance(v, jax.Array) for v in arguments.values()) or not all(map(concrete, results.values())):
             return results
         return {n: writable(array) for n, array in results.items()}
+
+    def _into_buffers(
+        self, known_kind: _Known, constants: dict[str, Any], arguments: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """The caller's NumPy buffers with the outputs in them; None for a buffer that the whole check may refuse."""
+        executable, prepared = known_kind.executable, known_kind.prepared
+        arrays = arguments if prepared is None else prepared.arrays(arguments)
+        buffers = {n: arrays[n] for n in known_kind.buffers}
+        if tracing() or op_by_op() or not are_separate(list(buffers.values())):
+            return None
+        read = {n: (a,) for n, a in arrays.items() if n not in buffers or n in executable.reads}
+        try:
+            outputs = self._recycled(executable, {**(constants or executable.constants), **read})
+        except Unlike:
+            return None
+        for name, buffer in buffers.items():
+            np.copyto(buffer, np.asarray(outputs[name][0]))
+        executable.spare.append(outputs)
+        return {n: arguments[n] for n in buffers} if prepared is None else prepared.written(arguments, buffers)
 
     def _repeated(self, executable: Executable, arguments: dict[str, Any]) -> RepeatedCall | None:
         """The repeated calls of a plain call; None for programs that print, and within a trace."""

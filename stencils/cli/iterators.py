@@ -13,7 +13,7 @@ from stencils.cli.files import check_target, together, write_arrays
 from stencils.cli.inputs import arrays_for
 from stencils.cli.modules import module_of, named_object
 from stencils.cli.options import only_known, pairs
-from tensorir.ir.types import DTYPES
+from tensorir.ir.types import BOOL, DTYPES
 from tensorir.iterator.nodes import FieldType
 from tensorir.runtime.errors import refuse
 
@@ -58,11 +58,14 @@ def run(
 
 
 def _read_number(name: str, text: str, kind: Any) -> Any:
+    """The number that `--set name=text` gives to a parameter of type `kind`; raises C04 where it cannot hold it."""
     if not isinstance(kind, FieldType) or kind.dims:
         raise refuse("C04", f"'{name}' is a field, which --set cannot give.", "put it into a file.")
+    dtype = DTYPES[kind.element]
     try:
-        return DTYPES[kind.element].type({"true": True, "false": False}.get(text.lower(), text))
-    except ValueError:
+        # bool("no") is True
+        return {"true": True, "false": False}[text.lower()] if kind.element == BOOL else dtype.type(text)
+    except (ValueError, KeyError, OverflowError):
         raise refuse("C04", f"'{text}' is not {kind.element}, which '{name}' is.", f"write --set {name}=1.") from None
 
 

@@ -389,6 +389,21 @@ def _meets_itself(data: Array) -> bool:
     return False
 
 
+def are_separate(buffers: Sequence[Array]) -> bool:
+    """True if buffers can be written and their elements clearly have memory of their own, by the bounds of arrays.
+
+    >>> x = np.zeros((4, 4))
+    >>> are_separate([x[:2], x[2:]]), are_separate([x[::2], x[1::2]]), are_separate([np.broadcast_to(1.0, 3)])
+    (True, False, False)
+    """
+    return all(
+        buffer.flags.writeable
+        and (buffer.flags.c_contiguous or not _meets_itself(buffer))
+        and not any(np.may_share_memory(buffer, other) for other in buffers[:k])
+        for k, buffer in enumerate(buffers)
+    )
+
+
 def _refuse_shared(fencil: Fencil, arguments: Mapping[str, Any]) -> None:
     """Raise A12 for two outputs whose buffers share memory: one result would overwrite the other."""
     buffers = [
@@ -430,6 +445,7 @@ def _finisher(
     }  # fmt: skip
 
     def finish(outputs: Arrays) -> dict[str, Any]:
+        """The results of one call by name, from arrays per output and leaf."""
         results: dict[str, Any] = {}
         for p in fencil.results:
             arrays = outputs[p.name]

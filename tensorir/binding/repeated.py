@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,7 +249,7 @@ def field_of(model: Any, data: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedLabels:
+class RepeatedArguments:
     """The preparation of arguments and labels of results of one call, for other calls of its key."""
 
     parts: Mapping[str, Any]
@@ -258,17 +258,18 @@ class RepeatedLabels:
     ("number", element, dims).
     """
     results: Mapping[str, Any]
-    """By result its `ResultLabels`, or a Field on its dims as the model of `field_of`."""
+    """By result its `ResultLabels`, or a Field on its dims as the model of `field_of`; others are bare arrays."""
     kept: list[Any]
 
     @staticmethod
     def of(
         fencil: Fencil, arguments: Mapping[str, Any], place: Place, labels: Labels | None, results: Mapping[str, Any]
-    ) -> RepeatedLabels | None:
+    ) -> RepeatedArguments | None:
         """The record of a call with these arguments and `results`; None where calls of its key must be checked again.
 
-        That is so for templates with sizes among the arguments, data that are not in native byte order, results that
-        are tuples or have computed coordinates, and calls that warned of lost coordinates.
+        `results` is empty where calls return bare arrays, or copy all results into arguments (`written`). None is given
+        for templates with sizes among the arguments, data that are not in native byte order, results that are tuples or
+        have computed coordinates, and calls that warned of lost coordinates.
         """
         parts: dict[str, Any] = {}
         after: dict[str, Any] = {}
@@ -289,13 +290,15 @@ class RepeatedLabels:
         for p in fencil.results:
             if not isinstance(p.type.element, Scalar):
                 return None
+            if p.name not in results:
+                continue
             if labels is None:
                 after[p.name] = field_type()(0, place.outside(p.type.dims))
             elif (result_labels := ResultLabels.of(labels, p, results[p.name])) is not None:
                 after[p.name] = result_labels
             else:
                 return None
-        return RepeatedLabels(parts, after, attributes_of(arguments))
+        return RepeatedArguments(parts, after, attributes_of(arguments))
 
     def arrays(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as arrays that the program takes: data cut to its intervals, axes in its order."""
@@ -313,8 +316,8 @@ class RepeatedLabels:
         return arrays
 
     def around(self, outputs: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The results as DataArrays and Fields; None where the recorded labels were changed in place."""
-        results: dict[str, Any] = {}
+        """The results as DataArrays, Fields or bare arrays; None where the recorded labels were changed in place."""
+        results = dict(outputs)
         for name, labels in self.results.items():
             if not isinstance(labels, ResultLabels):
                 results[name] = field_of(labels, outputs[name])
@@ -323,3 +326,10 @@ class RepeatedLabels:
             else:
                 return None
         return results
+
+    def written(self, arguments: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+        """The arguments `names`, into which results were copied; a DataArray loses its encoding."""
+        for name in names:
+            if name in self.parts and self.parts[name][0] == "xarray":
+                arguments[name].encoding = {}
+        return {name: arguments[name] for name in names}

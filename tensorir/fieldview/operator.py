@@ -24,9 +24,9 @@ from tensorir.fieldview.datasets import coordinates_of_whole, is_whole, members_
 from tensorir.fieldview.pickling import reduced
 from tensorir.fieldview.plans import (
     NO_TABLES,
-    TABLE,
     Plan,
     RepeatedPlan,
+    arguments_by_key,
     key_of,
     names_read,
     parameter_name,
@@ -146,14 +146,12 @@ class FieldOperator(Displayed, Generic[Result]):
         self, *args: Any, out: Any = None, domain: Any = None, offset_provider: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:  # fmt: skip
-        arguments, key, looked = dict[Any, Any](), None, len(self.looked)
-        if out is None:
-            tables = {(TABLE, n): t for n, t in provided(offset_provider).items()} if offset_provider else NO_TABLES
-            arguments = {**dict(enumerate(args)), **more, **tables}
-            key = _key_of_call(arguments, self.looked and names_read(self.looked), domain)
-            repeated = None if key is None else self.repeated.get(key)
-            if repeated is not None and repeated.reads == closure_fingerprint(self.function):
-                return repeated(arguments)
+        looked = len(self.looked)
+        arguments = arguments_by_key(args, more, provided(offset_provider) if offset_provider else None, out)
+        key = key_of_call(arguments, self.looked and names_read(self.looked), domain)
+        repeated = None if key is None else self.repeated.get(key)
+        if repeated is not None and repeated.reads == closure_fingerprint(self.function):
+            return repeated.plan.run(repeated.values(arguments))
         if "pint" in sys.modules:
             (plain, named), registry = without_pint((args, tuple(more.values())))
             if registry is not None:
@@ -174,16 +172,17 @@ class FieldOperator(Displayed, Generic[Result]):
         provider = provided(offset_provider)
         plan = self._plan(bound, out, domain, provider)
         values = self.values(plan, bound, provider)
-        if out is not None:
-            values.update(spread(plan.results, out, "out"))
+        buffers = {} if out is None else spread(plan.results, out, "out")
+        values.update(buffers)
         if plan.compiled is None and out is None:
             _refuse_ambiguous(self.name, plan, values)
         plan.compile()
         result = plan.run(values)
         if len(self.looked) > looked:  # then numbers of these coordinates decide, too
-            key = _key_of_call(arguments, names_read(self.looked), domain)
+            key = key_of_call(arguments, names_read(self.looked), domain)
         if key is not None:
-            again = RepeatedPlan.of(plan, self.function, self.signature, arguments, bound)
+            params = {parameter_name(n): n for n in bound}
+            again = RepeatedPlan.of(plan, self.function, self.signature, arguments, bound, params, buffers)
             if again is not None:
                 self.repeated.put(key, again)
         return result
@@ -381,7 +380,7 @@ class FieldOperator(Displayed, Generic[Result]):
         return values
 
 
-def _key_of_call(arguments: Mapping[Any, Any], looked: Collection[str], domain: Any) -> Hashable:
+def key_of_call(arguments: Mapping[Any, Any], looked: Collection[str], domain: Any) -> Hashable:
     """`call_key` of arguments and tables with the domain, if there is one; None for calls without a key."""
     key = call_key(arguments, looked)
     return key if key is None or domain is None else (key, domain_of(domain).items)

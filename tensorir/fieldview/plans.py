@@ -37,6 +37,8 @@ from tensorir.runtime.memory import RecentCache
 NO_TABLES: Mapping[Any, Any] = MappingProxyType({})
 TABLE = "offset_provider"
 """The first item of keys (TABLE, name) of neighbour tables among the arguments of a call."""
+OUT = "out"
+"""The first item of keys (OUT, k, ...) of buffers among the arguments of a call; k, ...: the path in nested tuples."""
 
 
 @dataclass(eq=False)
@@ -169,7 +171,7 @@ class RepeatedPlan:
     reads: Any
     """The closure fingerprint of the function."""
     places: Mapping[str, Any]
-    """By parameter the key of its argument: a position, a name, or (TABLE, name)."""
+    """By parameter the key of its argument: a position, a name, (TABLE, name), or (OUT, k, ...) of a buffer."""
     defaults: Mapping[str, Any]
     coordinates: Sequence[tuple[str, int | str, Any]]
     """(parameter, key of the argument that has the coordinate, name of the coordinate)."""
@@ -178,18 +180,19 @@ class RepeatedPlan:
     @staticmethod
     def of(
         plan: Plan, function: Callable[..., Any], signature: inspect.Signature, arguments: Mapping[Any, Any],
-        bound: Mapping[str, Any],
+        bound: Mapping[str, Any], params: Mapping[str, str], buffers: Mapping[str, Any] = NO_TABLES,
     ) -> RepeatedPlan | None:  # fmt: skip
         """The preparation recorded from a call with these `arguments` by key, which are `bound` by name.
 
-        None for functions with `*args`, and where a coordinate is not that of an argument but computed.
+        `params` has the name of the argument of each parameter, `buffers` the buffer of `out=` by output. None for
+        functions with `*args`, for tuples of buffers of one output, and where a coordinate is computed.
         """
         if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return None
         names = list(signature.parameters)
         places = {names[n] if isinstance(n, int) else n: n for n in arguments if not isinstance(n, tuple)}
         taken = {p.name for p in plan.fencil.params}
-        params = {p: n for n in bound if (p := parameter_name(n)) in taken}
+        params = {p: n for p, n in params.items() if p in taken}
         coordinates: list[tuple[str, int | str, Any]] = []
         for param, coordinate in Coordinates(bound).taken(plan.coordinates).items():
             # the argument is the one whose coordinate of this name was taken
@@ -199,12 +202,18 @@ class RepeatedPlan:
                 return None
             coordinates.append((param, owner, coordinate.name))
         taken_from = {p: places[n] for p, n in params.items() if n in places}
+        taken_from.update({t: (TABLE, t) for t in plan.tables})
+        paths: dict[int, Any] = {id(v): k for k, v in arguments.items() if isinstance(k, tuple) and k[0] == OUT}
+        if any(id(buffer) not in paths for buffer in buffers.values()):
+            return None  # a tuple of buffers for one output
+        taken_from.update({p: paths[id(buffer)] for p, buffer in buffers.items()})
         return RepeatedPlan(
-            plan, closure_fingerprint(function), {**taken_from, **{t: (TABLE, t) for t in plan.tables}},
+            plan, closure_fingerprint(function), taken_from,
             {p: bound[n] for p, n in params.items() if n not in places}, coordinates, attributes_of(arguments),
         )  # fmt: skip
 
-    def __call__(self, arguments: Mapping[Any, Any]) -> Any:
+    def values(self, arguments: Mapping[Any, Any]) -> dict[str, Any]:
+        """The values of the fencil's parameters for the arguments of a call, by key."""
         values = {param: arguments[place] for param, place in self.places.items()}
         values.update(self.defaults)
         for table in self.plan.tables:
@@ -213,7 +222,35 @@ class RepeatedPlan:
             refuse_beyond(self.plan.taken, values)
         for param, owner, name in self.coordinates:
             values[param] = arguments[owner].coords[name]
-        return self.plan.run(values)
+        return values
+
+
+def arguments_by_key(
+    args: Sequence[Any], more: Mapping[str, Any], tables: Any = None, out: Any = None
+) -> dict[Any, Any]:
+    """The arguments of a call by key: positions, names, (TABLE, name) of neighbour tables, (OUT, k, ...) of buffers.
+
+    >>> arguments_by_key([1.0], {"x": 2.0}, {"V2E": 3}, (4, (5, 6)))
+    {0: 1.0, 'x': 2.0, ('offset_provider', 'V2E'): 3, ('out', 0): 4, ('out', 1, 0): 5, ('out', 1, 1): 6}
+    """
+    arguments: dict[Any, Any] = dict(enumerate(args))
+    arguments.update(more)
+    if tables:
+        arguments.update({(TABLE, name): table for name, table in tables.items()})
+    if out is not None:
+        arguments.update(leaves_by_path(out, (OUT,)))
+    return arguments
+
+
+def leaves_by_path(out: Any, path: tuple[Any, ...]) -> dict[tuple[Any, ...], Any]:
+    """The arrays in nested tuples by path, which begins with `path`.
+
+    >>> leaves_by_path((1, (2, 3)), ())
+    {(0,): 1, (1, 0): 2, (1, 1): 3}
+    """
+    if not is_tuple(out):
+        return {path: out}
+    return {p: leaf for k, member in enumerate(out) for p, leaf in leaves_by_path(member, (*path, k)).items()}
 
 
 def table_value(param: Var, table: Any) -> Any:

@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, overload
 from tensorir.binding.angles import in_degrees
 from tensorir.binding.coordinates import Coordinates
 from tensorir.binding.labels import placed_by_identity
+from tensorir.binding.repeated import call_key
 from tensorir.fieldview.array_types import Array, Plain
+from tensorir.fieldview.closure_fingerprint import closure_fingerprint
 from tensorir.fieldview.operator import applied, bound_arguments, provided
 from tensorir.fieldview.pickling import reduced
-from tensorir.fieldview.plans import Plan, key_of, planned, table_value, trace_key
+from tensorir.fieldview.plans import (
+    Plan,
+    RepeatedPlan,
+    arguments_by_key,
+    key_of,
+    names_read,
+    planned,
+    table_value,
+    trace_key,
+)
 from tensorir.fieldview.recorder import recorded
 from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.taken_types import refuse_beyond
@@ -38,6 +49,8 @@ class Program(Displayed):
 
     function: Callable[..., Any]
     plans: RecentCache[Any, Plan] = field(default_factory=lambda: RecentCache("traces of programs", SIZES))
+    repeated: RecentCache[Any, RepeatedPlan] = field(default_factory=lambda: RecentCache("calls of programs", SIZES))
+    """The preparation of calls by `call_key`."""
     looked: set[str] = field(default_factory=set[str])
     """The names of coordinates that traces asked for."""
 
@@ -72,15 +85,31 @@ class Program(Displayed):
         self, run: Callable[[Plan], Callable[..., Any]], args: tuple[Any, ...], more: Mapping[str, Any],
         offset_provider: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """The results of a call of `run(plan)`, in place of the compiled program, with the plan's values."""
-        provider = provided(offset_provider)
+        """The results of a call of `run(plan)`, in place of the compiled program, with the plan's values.
+
+        Calls by the key of one before, of a function that reads the same from outside, go straight to its plan.
+        """
+        provider, looked = provided(offset_provider), len(self.looked)
+        arguments = arguments_by_key(args, more, provider)
+        key = call_key(arguments, self.looked and names_read(self.looked))
+        repeated = None if key is None else self.repeated.get(key)
+        if repeated is not None and repeated.reads == closure_fingerprint(self.function):
+            return run(repeated.plan)(**repeated.values(arguments))
         bound = bound_arguments(self.name, self.signature, args, more)
         plan = self._plan(bound, provider)
         values = {p.name: bound[p.name] for p in plan.fencil.params if p.name in bound}
         refuse_beyond(plan.taken, values)
         values.update(Coordinates(bound).values(plan.coordinates))
         values.update({t: table_value(plan.fencil[t], provider[t]) for t in plan.tables})
-        return run(plan)(**values)
+        results = run(plan)(**values)
+        if len(self.looked) > looked:  # then numbers of these coordinates decide, too
+            key = call_key(arguments, names_read(self.looked))
+        if key is not None:
+            params = {n: n for n in bound}
+            again = RepeatedPlan.of(plan, self.function, self.signature, arguments, bound, params)
+            if again is not None:
+                self.repeated.put(key, again)
+        return results
 
     @located
     def fencil(self, *args: Any, offset_provider: Mapping[str, Any] | None = None, **more: Any) -> Fencil:

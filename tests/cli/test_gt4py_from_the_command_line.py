@@ -96,3 +96,26 @@ def test_options_of_other_programs_are_refused(folder: Path, capsys: Any) -> Non
     code, _, err = run(capsys, "run", "climbing:climb", "--steps", "3")
     assert code == 2
     assert "error[C10]: 'climbing:climb' is a program of GT4Py, and --steps is not for one." in err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("true", "2 to 10"), ("FALSE", "1 to 5"), ("yes", None), ("0", None), ("2.5", None)]
+)
+def test_a_truth_value_is_true_or_false(folder: Path, capsys: Any, text: str, shown: str | None) -> None:
+    (folder / "switched.py").write_text(
+        CLIMBING + "\n\n@gtx.field_operator\ndef doubled(a: F, twice: bool) -> F:\n    return 2.0 * a if twice else a\n"
+    )
+    xr.Dataset({"a": ("K", [1.0, 5.0])}).to_netcdf(folder / "in.nc", engine="netcdf4")
+    code, out, err = run(capsys, "run", "switched:doubled", "-i", "in.nc", "--set", f"twice={text}")
+    if shown is None:
+        assert code == 2
+        assert f"error[C04]: '{text}' is not bool, which 'twice' is." in err
+    else:
+        assert (code, err, out) == (0, "", f"out: K 2, float64, {shown}\n")
+
+
+def test_a_whole_number_beyond_its_type_is_refused(folder: Path, capsys: Any) -> None:
+    xr.Dataset({"a": ("K", np.arange(6.0))}).to_netcdf(folder / "in.nc", engine="netcdf4")
+    code, _, err = run(capsys, "run", "climbing:climb", "-i", "in.nc", "--set", "n=3000000000")
+    assert code == 2
+    assert "error[C04]: '3000000000' is not int32, which 'n' is." in err
