@@ -86,6 +86,10 @@ def _flow(
     u: EK, t: VK, p: VK, phis: OnVertex, face: OnEdge, area: OnVertex, outward: Outward,
     thickness: Level, below: Level, ratio: Level, alpha: Level,
 ) -> tuple[EK, VK, VK, VK, VK]:  # fmt: skip
+    """Mass fluxes through faces and downwards between levels, omega / p, the geopotential and the tendency of p.
+
+    Continuity integrated from the top; the hydrostatic sum from the ground (`summed_up`).
+    """
     flux = u * mean(p) * face
     leaving = divergence(flux, outward, area)
     here = summed_down(leaving * thickness)
@@ -112,6 +116,7 @@ def flow(
 def _thermodynamics(
     t: VK, p: VK, flux: EK, falling: VK, omega: VK, area: OnVertex, outward: Outward, thickness: Level, bottom: int32
 ) -> VK:
+    """Advection along and across levels (centred differences) and compression, divided by the pressure."""
     sideways = divergence(flux * mean(t), outward, area) - t * divergence(flux, outward, area)
     below = concat_where(K < bottom, t(K + 1), t)
     above = concat_where(K > 0, t(K - 1), t)
@@ -133,6 +138,9 @@ def _momentum(
     u: EK, t: VK, p: VK, falling: VK, phi: VK, coriolis: OnEdge, length: OnEdge, face: OnEdge, area: OnVertex,
     triangle: OnCell, turn: Counterclockwise, weights: Weights, thickness: Level, bottom: int32,
 ) -> EK:  # fmt: skip
+    """Absolute vorticity times the velocity to the left, the gradient of geopotential and kinetic energy, the pressure
+    force and advection across levels.
+    """
     spin = vorticity(u, length, turn, triangle)
     absolute = coriolis + 0.5 * (spin(E2C[0]) + spin(E2C[1]))
     left = neighbor_sum(u(E2E) * weights, axis=E2EDim)

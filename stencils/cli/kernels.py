@@ -22,6 +22,9 @@ def is_kernel(path: Path) -> bool:
 
 
 def _read_module(path: Path, names: tuple[str, ...] = ()) -> Any:
+    """The functions of a file of TVMScript, `names` given as `name=value`; raises C09 for other files, F02 for other
+    encodings.
+    """
     check_source(path)
     if path.suffix == ".fencil":
         raise refuse("C09", f"'{path}' is a program, and this command takes a kernel (.py).", "see tensorir --help.")

@@ -68,6 +68,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
 
 
 def _read_number(name: str, text: str) -> bool | int | float:
+    """The number or truth value in `--set name=text`; raises C04 for other texts."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

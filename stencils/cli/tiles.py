@@ -24,6 +24,7 @@ def is_tile(path: Path) -> bool:
 
 
 def _read_module(path: Path) -> Any:
+    """The module in a file of Tile IR, text or bytecode; raises F02 for text that is not UTF-8."""
     check_source(path)
     if path.suffix == BYTES:
         return ti.tile.from_bytecode(path.read_bytes(), str(path))

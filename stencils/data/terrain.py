@@ -74,6 +74,9 @@ def _middles(low: float, high: float, count: int) -> np.ndarray:
 def _elevation(
     values: np.ndarray, lon: np.ndarray, lat: np.ndarray, dims: tuple[str, str], title: str, file: str
 ) -> xarray.DataArray:
+    """Elevations in metres as a DataArray on the dims `dims` (rows by latitude, columns by longitude), degrees as
+    coordinates.
+    """
     import xarray
 
     row, column = dims
@@ -86,6 +89,7 @@ def _elevation(
 
 
 def _sample(name: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
+    """The arrays `keys` of one of matplotlib's sample files; raises ValueError where it is not installed."""
     needed("matplotlib", "plot", "the sample data of matplotlib")
     from matplotlib.cbook import get_sample_data
 

@@ -81,6 +81,9 @@ def connect(triangles: ArrayLike, edges: ArrayLike | None = None) -> dict[str, T
 
 
 def _check(triangles: ArrayLike) -> Ints:
+    """Triangles as int64 (cells, 3); raises ValueError for another shape or type, negative, repeated or unused
+    vertices.
+    """
     cells = np.asarray(triangles)
     if cells.ndim != 2 or cells.shape[1] != 3 or cells.shape[0] == 0 or not np.issubdtype(cells.dtype, np.integer):
         raise ValueError(f"triangles must be integers of shape (cells, 3), not {cells.dtype} of shape {cells.shape}.")

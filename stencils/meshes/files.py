@@ -197,6 +197,9 @@ def read(source: str | os.PathLike[str] | xarray.Dataset, radius: float | None =
 
 
 def _read_mesh(data: Any, name: str, radius: float | None) -> Mesh:
+    """The mesh of a Dataset by the convention of its variables; raises F08 where it follows none. `radius` in metres
+    replaces that of the file.
+    """
     for convention, (hints, reader) in CONVENTIONS.items():
         if any(map(data.variables.__contains__, hints)) or (convention == "UGRID" and _find_topology(data) is not None):
             return reader(Source(data, name, convention), radius)
@@ -207,11 +210,18 @@ def _read_mesh(data: Any, name: str, radius: float | None) -> Mesh:
 
 
 def _find_topology(data: Any) -> Any:
+    """The variable of a Dataset that describes a mesh of UGRID, None if there is none."""
     topologies = [v for v in data.variables.values() if v.attrs.get("cf_role") == "mesh_topology"]
     return topologies[0] if topologies else None
 
 
 def _read_ugrid(source: Source, radius: float | None) -> Mesh:
+    """A mesh by UGRID's conventions: tables and coordinates that the topology variable names, of faces with three
+    corners.
+
+    Longitudes and latitudes are on a sphere (its radius from a grid mapping, else the Earth's), other coordinates on a
+    plane. Raises F08 for a missing attribute, F09 for a mesh that is not of two dimensions.
+    """
     mesh = _find_topology(source.data)
     assert mesh is not None
     if number(mesh.attrs.get("topology_dimension", 2)) != 2:
@@ -241,6 +251,9 @@ def _read_ugrid(source: Source, radius: float | None) -> Mesh:
 
 
 def _read_icon(source: Source, radius: float | None) -> Mesh:
+    """A mesh of ICON's grid generator: tables in Fortran's order and numbers, points in radians, or in metres on a
+    plane torus.
+    """
     of_cells, of_edges = source["vertex_of_cell"], source["edge_vertices"]
     # Fortran's order: the table's columns come first in the file
     cells = source.numbers("vertex_of_cell", 1, str(of_cells.dims[-1]))
@@ -258,6 +271,10 @@ def _read_icon(source: Source, radius: float | None) -> Mesh:
 
 
 def _read_mpas(source: Source, radius: float | None) -> Mesh:
+    """A mesh of MPAS: its dual triangulation, whose vertices are the centres of MPAS's cells; points in metres.
+
+    Triangles and edges that a regional mesh cut through are left out with a warning.
+    """
     cells, edges = source.numbers("cellsOnVertex", 1), source.numbers("cellsOnEdge", 1)
     cells, edges = _keep_whole(source, cells, edges)
     position = [decoded(source[f"{c}Cell"]) for c in "xyz"]
@@ -304,6 +321,10 @@ def _place_on_sphere(source: Source, lon: Floats, lat: Floats, latitude: str, ra
 
 
 def _build(source: Source, points: Floats, cells: Ints, edges: Ints | None, surface: Sphere | Plane) -> Mesh:
+    """The mesh of points and cells, corners counterclockwise; `cells` may have columns of -1 beside three corners.
+
+    Raises F09 for cells that are no triangles, numbers beyond the points, and triangles that overlap.
+    """
     corners = (cells >= 0).sum(axis=1)
     if (corners != 3).any():
         k = int(np.flatnonzero(corners != 3)[0])

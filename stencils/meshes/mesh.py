@@ -62,6 +62,10 @@ def to_ugrid(tables: Mapping[str, Any], geometry: Geometry) -> xarray.Dataset:
 
 
 def _locate(geometry: Geometry, place: str, name: str, dim: str) -> dict[str, Any]:
+    """The coordinate variables of the points of one `place` of a UGRID mesh ("node", "edge", "face"), on the dim `dim`.
+
+    `name` is the prefix of the geometry's attributes. Degrees on a sphere, metres on a plane.
+    """
     import xarray
 
     if isinstance(geometry.surface, Sphere):

@@ -89,6 +89,12 @@ class JaxFunction:
         return f"<'{self.program.name}' as a function of {', '.join(p.name for p in self.params)}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        """The results for arrays by position or name: of an operator those of its result, of a program a dict of the
+        parameters that it stores.
+
+        Arrays with names of axes give results with these names and their coordinates. Raises TI11 for missing, unknown
+        or unfit arguments.
+        """
         arguments = self._bind(args, named)
         if any(is_labelled(a) for value in arguments.values() for a in leaves(value)):
             return self._call_labelled(arguments)
@@ -105,7 +111,7 @@ class JaxFunction:
         return self._assemble(special, places, results, flat)
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments by the names of parameters."""
+        """The arguments of a call by the names of parameters; raises TI11 for unknown names and too many arguments."""
         names, subject = [p.name for p in self.params], f"'{self.program.name}'"
         for word in named:
             if word in names:
@@ -150,6 +156,11 @@ class JaxFunction:
         return self.programs.values()[-1][0]
 
     def _compile(self, types: Mapping[str, Any]) -> tuple[Specialised, Any, Any]:
+        """The specialised program for types by parameter, the leaves of each parameter, and the compiled program (None
+        where nothing is stored).
+
+        Of an operator the result has the domain that was asked for, or the largest on which its operands allow it.
+        """
         trees = {p.name: leaf_tree(p.name, types[p.name], p.type) for p in self.program.params if p.name in types}
         if self.operator:
             out = self.program.params[-1]
@@ -159,6 +170,11 @@ class JaxFunction:
         return special, trees, compiled(special) if special.fencil is not None else None
 
     def _assemble(self, special: Specialised, places: Any, results: Any, flat: Mapping[str, Any]) -> Any:
+        """The results of a call from those of the tensor program, each of which is a box of a leaf.
+
+        A box that is part of its leaf is put into the argument `flat` of this name. An operator gives its result alone,
+        a program all parameters that have a stored leaf.
+        """
         stored: dict[str, Any] = {}
         by_name = {leaf.name: leaf for place in places.values() for leaf in leaves(place)}
         for o in special.outputs:

@@ -70,10 +70,12 @@ def program_of(node: Any) -> Program:
 
 
 def statements(nodes: Iterable[Any]) -> tuple[Statement, ...]:
+    """Statements of GT4Py as ours."""
     return tuple(_read_statement(n) for n in nodes)
 
 
 def _read_statement(node: Any) -> Statement:
+    """One statement of GT4Py as ours; raises TI02 for an unknown kind."""
     match type(node).__name__:
         case "SetAt":
             return SetAt(expression(node.expr), expression(node.domain), expression(node.target))
@@ -84,6 +86,7 @@ def _read_statement(node: Any) -> Statement:
 
 
 def _parts(node: Any) -> tuple[Any, ...]:
+    """The children of a node of GT4Py's expressions: a function's body, or the function and arguments of a call."""
     match type(node).__name__:
         case "Lambda":
             return (node.expr,)
@@ -212,12 +215,18 @@ def _field_offsets(source: Any) -> dict[str, Any]:
 
 
 def _axes(kind: ParamType | None) -> list[Any]:
+    """The axes of a parameter's type, those of the members of tuples in their order."""
     if isinstance(kind, FieldType):
         return list(kind.dims)
     return [a for m in kind.members for a in _axes(m)] if kind is not None else []
 
 
 def _size_argument(p: Param, kind: ParamType | None, sizes: Any) -> Any:
+    """The argument type of a parameter of type `kind` at the `sizes` by dim: a field's tensor type, or the number that
+    is given by the name of `p`.
+
+    Raises TI06 for a dim or number without a size, TI11 for an unknown type.
+    """
     named = {str(getattr(d, "value", d)): ends for d, ends in dict(sizes).items()}
     match kind:
         case FieldType(dims, element) if dims:

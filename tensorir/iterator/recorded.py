@@ -236,6 +236,11 @@ class Tape:
             self.known[other].now = np.array(self.known[other].array)
 
     def _meet(self, program: str, leaf: str, dims: Dims, array: Any) -> Any:
+        """The key of an array's memory; at the first meeting its numbers are kept and the fields that share its memory
+        noted.
+
+        `program`, `leaf`: who passes it, for messages. Raises TI16 for an array that is not NumPy's.
+        """
         if not isinstance(array, np.ndarray):
             message = f"'{leaf}' of '{program}' lies in the memory of a device, and steps are recorded on the host."
             raise refuse("TI16", message, "record with fields of xla_cpu; the step itself runs anywhere.")
@@ -251,6 +256,9 @@ class Tape:
         return key
 
     def _check_tables(self, program: str, tables: Mapping[str, Table], provider: Any) -> None:
+        """Note the tables of a call, and raise TI15 for one that was changed since its program was compiled, or differs
+        from that of an earlier call under the same name.
+        """
         for table in tables.values():
             name, source = table.name, provider[table.name]
             if name not in self.tables:
@@ -283,6 +291,7 @@ def _numbers(source: Any) -> Any:
 
 
 def _equal(a: Table, b: Table) -> bool:
+    """True if two tables have the same entries from the same origin."""
     return a is b or (a.origin == b.origin and np.array_equal(a.entries, b.entries))
 
 
@@ -314,6 +323,12 @@ def roots_of(known: Mapping[Any, Known]) -> list[Root]:
 
 
 def _merge(together: Mapping[Any, Known]) -> Root:
+    """One group of fields that share memory as a `Root`: the largest field, the windows of the others in it, and the
+    numbers that its memory held before any call.
+
+    Each field's numbers were kept when a call first passed it. For a part that was passed before the whole they are
+    older than those kept for the whole, and replace them. Raises TI17 for a field that is no window of the largest.
+    """
     largest = max(together, key=lambda k: together[k].array.size)
     whole = together[largest]
     windows: dict[Any, Window | None] = {largest: None}
@@ -401,6 +416,7 @@ class RecordedStep:
     # Recording
 
     def __enter__(self) -> RecordedStep:
+        """Begin to record the calls of this thread; raises TI16 within another recording, and for a second one."""
         if TAPE.get() is not None:
             raise refuse("TI16", "a step is recorded already.", "end its block first; the whole is one step.")
         if self._entries or self._tape is not None:
@@ -410,6 +426,9 @@ class RecordedStep:
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
+        """End recording and make the step of what was recorded; raises TI16 where no program was called, TI14 for a
+        field that something else wrote. After an exception nothing is kept.
+        """
         tape, token = self._tape, self._token
         assert tape is not None and token is not None
         TAPE.reset(token)
@@ -424,6 +443,11 @@ class RecordedStep:
             self._keep(tape)
 
     def _keep(self, tape: Tape) -> None:
+        """The entries, places, events and tables of the step from a tape.
+
+        Each group of fields in one memory is one entry, named by `named` or by its field; every write by the host
+        becomes an entry, too.
+        """
         wanted = {key_of(getattr(f, "ndarray", f)): n for n, f in self.named.items()}
         for root in roots_of(tape.known):
             whole = next(key for key, part in root.windows.items() if part is None)
@@ -445,6 +469,7 @@ class RecordedStep:
         return next(n for n in names if n not in taken)
 
     def _set_name(self, event: Set) -> str:
+        """The name of the entry for a write of the host: `h@3` before call 3, `h[1:4, 0:5]@3` of a part."""
         place = self._places[event.key]
         part = "" if place.window is None else f"[{', '.join(f'{s.start}:{s.stop}' for s in place.window.index)}]"
         return f"{place.name}{part}@{event.before}"
@@ -550,6 +575,7 @@ class RecordedStep:
         return array
 
     def __str__(self) -> str:
+        """A line for each call: number, program, entries that it stores and that it reads."""
         lines: list[str] = []
         for number, event in enumerate((e for e in self._events if isinstance(e, Call)), 1):
             form = event.form
@@ -617,7 +643,9 @@ class RecordedStep:
         return compiling.one_program(step)
 
     def _put(self, env: dict[str, Any], place: _Place, where: tuple[slice, ...] | None, part: Any) -> None:
-        """Another part of an entry."""
+        """Replace in `env` the part of an entry that a place and slices `where` within it name (None: all of the
+        place).
+        """
         if place.window is not None:
             old = place.window.of(env[place.name])
             env[place.name] = place.window.put(env[place.name], part if where is None else _store(old, where, part))

@@ -238,6 +238,10 @@ class _Ready:
     """Buffers that nobody holds: the next call's results are written there."""
 
     def run(self, flat: list[Any]) -> None:
+        """Run on the flat arguments of a call, and store the results in the fields among them.
+
+        XLA writes into the buffers of an earlier call, which are copied into the fields and kept for the next one.
+        """
         arguments = {one.name: self._input(one, flat[one.place]) for one in self.inputs}
         try:
             arguments.update(self.spare.pop())  # the buffers of one call belong to one thread
@@ -252,7 +256,7 @@ class _Ready:
 
     @cached_property
     def form(self) -> Form:
-        """The program as a pure function."""
+        """The program as a pure function of arrays in the order of their dims, with places of inputs and outputs."""
         special = self.in_order()
         assert special.fencil is not None
         call = compiled(special)
@@ -269,6 +273,11 @@ class _Ready:
         return {k: (leaf.name, leaf.dims) for k, leaf in enumerate(self.leaves) if leaf.dims and k in touched}
 
     def _input(self, one: _Input, value: Any) -> Any:
+        """The array that the program takes for an argument: a number in its element type, or a view of a field in the
+        order of its axes in memory.
+
+        Views of up to `VIEWS` arrays are cached by identity. Raises TI11 for a number that the type cannot hold.
+        """
         if one.layout is None:
             number, element = getattr(value, "value", value), scalar_of(one.dtype)
             if element is not None and not element.holds(number):
@@ -310,6 +319,9 @@ class Runner:
     )
 
     def __call__(self, *args: Any, offset_provider: Any = None, **options: Any) -> None:
+        """Run the program on fields and numbers, which it stores into; compiled at the first call of each kind, and
+        noted in `variants`.
+        """
         provider = offset_provider or {}
         flat, began = flatten(args), perf_counter()
         try:
@@ -323,6 +335,7 @@ class Runner:
             _LOG.info("compiled %s", variant)
 
     def _run(self, ready: _Ready | None, flat: list[Any], provider: Any) -> None:
+        """Run a variant (None: nothing is stored), and put the call on the tape of a step that is being recorded."""
         if ready is None:
             return
         tape = TAPE.get()

@@ -53,9 +53,11 @@ class Index:
 
     @staticmethod
     def letter(text: str, member: bool = False) -> Index:
+        """An index that is a letter; `member`: of a neighbour itself and not of its slot."""
         return Index(name(text).text, letters=frozenset([text]), member=member)
 
     def moved(self, distance: Affine) -> Index:
+        """The index `distance` further on: i becomes i + distance."""
         return replace(self, offset=self.offset.plus(distance))
 
     def text(self, half: bool = False) -> str:
@@ -115,13 +117,15 @@ class Extent:
     stops: frozenset[Affine]
     neighbours: Neighbours | None = None
     mixed: bool = False
-    """Whether slots of one number are of several tables, or moved since."""
+    """True if slots of one number are of several tables, or the points moved since."""
 
     @staticmethod
     def of(start: Affine, stop: Affine) -> Extent:
+        """The extent from one start to one stop."""
         return Extent(frozenset([start]), frozenset([stop]))
 
     def moved(self, distance: Affine) -> Extent:
+        """The extent seen from a point that is `distance` further on: [a, b) becomes [a - distance, b - distance)."""
         return replace(
             self,
             starts=frozenset(s.minus(distance) for s in self.starts),
@@ -129,7 +133,11 @@ class Extent:
         )
 
     def meet(self, other: Extent) -> Extent:
-        """The points of both."""
+        """The intersection: the starts of both of which the largest counts, the stops of both of which the smallest
+        counts.
+
+        Bounds that another one always exceeds are dropped (`_greatest`). Slots of two different tables are `mixed`.
+        """
         tables = [t for t in {self.neighbours: 0, other.neighbours: 0} if t is not None]
         return Extent(
             _greatest([*self.starts, *other.starts], 1),

@@ -26,7 +26,7 @@ from tensorir.text.lexer import OFFSET
 
 LEAVES = (syntax.Name, syntax.Number, syntax.Operator)
 Steps = list[tuple[str | syntax.Expression, Affine | None]]
-"""The parts of a shift in the order in which a point moves, dims by name and tables as expressions."""
+"""The steps of a shift, first to last: (dim, distance), or (table, slot) with None for all neighbours."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,6 +37,7 @@ class Scope:
     outer: Scope | None = None
 
     def get(self, key: str) -> Tensor | Inline | Function | None:
+        """The entry of the innermost scope that has a name; None for sizes."""
         scope: Scope | None = self
         while scope is not None:
             if key in scope.names:
@@ -93,7 +94,7 @@ class Function:
 
 @dataclass(slots=True)
 class Scopes:
-    """Scopes of a program so far."""
+    """Symbols, facts and scopes of the expressions of a program, found once for each node in a scope."""
 
     program: syntax.Program
     letters: Mapping[str, str]
@@ -118,6 +119,7 @@ class Scopes:
         return text
 
     def symbol(self, label: str) -> str:
+        """The LaTeX of a fresh name like `label`."""
         return name(self.fresh(label)).text
 
     def rank(self, dim: str) -> tuple[int, int]:
@@ -127,9 +129,11 @@ class Scopes:
         return (0, list(self.letters).index(dim)) if counter is None and dim in self.letters else (1, counter or 0)
 
     def places(self, dims: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        """The dims of a tensor in the order of its index (`rank`), each under its own name at a point."""
         return tuple((d, d) for d in sorted(dims, key=self.rank))
 
     def parameter(self, param: syntax.Param) -> Tensor:
+        """A parameter of the program as a tensor, indices in the order of its type."""
         facts = declared(param)
         return Tensor(name(param.name).text, facts, tuple((d, d) for d in facts.dims))
 
@@ -142,7 +146,11 @@ class Scopes:
     # Scopes
 
     def opened(self, node: syntax.Expression, scope: Scope) -> Rule[tuple[syntax.Expression, Scope]]:
-        """The expression behind bindings, with these in scope."""
+        """The expression below bindings (`let`), and the scope of these; their values become tensors or functions.
+
+        Before: `let y = a + b; 2.0 × y`. After: `2.0 × y`, in a scope where y is a tensor. Other nodes come back
+        unchanged.
+        """
         if not isinstance(node, syntax.Let):
             return node, scope
         place = "opened", scope, id(node)
@@ -157,7 +165,7 @@ class Scopes:
         return self.known[place]
 
     def bound(self, label: str, value: syntax.Expression, scope: Scope) -> Rule[Tensor | Inline | Function]:
-        """The value of a name."""
+        """The entry for a binding: a function, or a tensor with a fresh symbol whose equation is not written yet."""
         value, scope = yield self.opened(value, scope)
         if isinstance(value, (syntax.Lambda, syntax.Operator)):
             return Function(value, scope, self.symbol(label))
@@ -187,7 +195,13 @@ class Scopes:
         self, function: syntax.Lambda, around: Scope, args: Sequence[syntax.Expression], scope: Scope,
         renamed: Mapping[str, str], state: Tensor | None = None,
     ) -> Rule[Scope]:  # fmt: skip
-        """The names in the body of a function that is applied once; of one that folds, the first is its state."""
+        """The scope of the body of a function that is applied to `args` of `scope`, written out once at its
+        application.
+
+        A parameter that is used once, or a name, stands for its argument (`Inline`); others get a line of their own.
+        `around` is the scope of the function. For the function of a fold, `renamed` has the folded dim by its name in
+        the body, and the first parameter is the state (`state`, None: it has no symbol).
+        """
         names: dict[str, Tensor | Inline | Function] = {}
         params = function.params
         if renamed:
@@ -282,7 +296,7 @@ class Scopes:
         return label
 
     def table(self, node: syntax.Expression, scope: Scope) -> Rule[tuple[Tensor, Neighbours]]:
-        """The table that leads from a point to its neighbours."""
+        """The neighbour table behind an expression as a tensor, and how its slots are written (`Neighbours`)."""
         entry = scope.get(node.name) if isinstance(node, syntax.Name) else None
         while isinstance(entry, Inline):
             node, scope = entry.node, entry.scope
@@ -292,7 +306,13 @@ class Scopes:
         return tensor, Neighbours(tensor.symbol, tuple(p for _, p in tensor.places), tag, tag.removeprefix(NEIGHBOUR))
 
     def moved(self, steps: Steps, facts: Facts, scope: Scope) -> Rule[tuple[Facts, list[str]]]:
-        """The scope behind a shift, and the neighbour dim that each of its steps makes."""
+        """The facts of the operand as read behind a shift, and per step the name of the neighbour dim that it makes, ""
+        for none.
+
+        `steps` move a point first to last, so that their effect on dims is taken last to first. Along a dim intervals
+        move by the distance: x on I[0:9] behind ⟪I, 1⟫ is on I[-1:8]. A table replaces the dim of its entries by that
+        of its points; with a distance of None (no slot chosen) its slots become a neighbour dim.
+        """
         dims, neighbour_dims = dict(facts.dims), [""] * len(steps)
         for k, (target, distance) in reversed(list(enumerate(steps))):
             if isinstance(target, str):
@@ -313,9 +333,11 @@ class Scopes:
     # What is known of an expression
 
     def each(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[Facts]]:
+        """The facts of several expressions."""
         return (yield from each(self.facts(node, scope) for node in nodes))
 
     def facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
+        """Dims with their extents, element type and weight of an expression; found once for each node in a scope."""
         node, scope = yield self.opened(node, scope)
         place = "facts", scope, id(node)
         if place not in self.known:
@@ -323,6 +345,7 @@ class Scopes:
         return self.known[place]
 
     def _facts(self, node: syntax.Expression, scope: Scope) -> Rule[Facts]:
+        """`facts` of a node that is not known yet. A size is an int32 without dims."""
         match node:
             case syntax.Number(_, element):
                 return Facts({}, element)
@@ -354,6 +377,11 @@ class Scopes:
                 raise AssertionError(f"{type(node).__name__} is no tensor")
 
     def _of_call(self, node: syntax.Call, scope: Scope) -> Rule[Facts]:
+        """The facts of a builtin that is no shift.
+
+        Its weight is that of its operands and functions and one more; above `MAX_WEIGHT` it becomes a line, as for
+        cases and recurrences (`ALONE`). Dims of states that its functions read are its own, too.
+        """
         op, args = node.op, node.args
         count = function_count(op, len(args))
         operands: list[Facts] = yield self.each(args[count:], scope)
@@ -391,7 +419,9 @@ class Scopes:
                 return Facts({}, None)
 
     def folded_dim(self, node: syntax.Call, scope: Scope) -> Rule[str]:
-        """The dim that a fold or a scan goes along."""
+        """The dim of a fold or scan: the one it names, the highest neighbour dim for a reduce, else the dim of an
+        operand that the declared parameters of the function lack.
+        """
         function, _, *args = node.args
         dim: str | None = node.static[-1]
         if dim is not None:
@@ -457,6 +487,7 @@ class Points:
         return point
 
     def index(self, dim: str, extent: Extent, used: frozenset[str]) -> Index:
+        """An index with a letter for a dim: that of the dim, or of neighbours, primed until it is not in `used`."""
         folded = self.scopes.folded_dims.get(dim, dim)
         listed = extent.listed
         letter = self.scopes.letters.get(folded if listed is None else listed.source, self.slot)
@@ -500,18 +531,21 @@ class Points:
 
 
 def inside(extents: Mapping[str, Extent], point: Point) -> str:
+    """The conditions that a point lies in the intervals, as LaTeX: 0 ≤ i < n, ..."""
     return r",\; ".join(extent.holds(point[d].text()) for d, extent in extents.items())
 
 
 def letters_in(indices: Iterable[Index]) -> frozenset[str]:
+    """All letters of some indices."""
     return frozenset[str]().union(*(i.letters for i in indices))
 
 
 def computed(term: Term, *of: Index) -> Index:
-    """An index that is no letter."""
+    """An index that is an expression of the indices `of` (for letters and depth), not a letter."""
     depth = 1 + max((i.depth for i in of), default=0)
     return Index(term.text, letters=letters_in(of), depth=depth, binding=term.binding)
 
 
 def factor(index: Index) -> str:
+    """An index as a factor, in parentheses where it is a sum."""
     return within(index.term, PRODUCT)

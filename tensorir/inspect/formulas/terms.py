@@ -119,6 +119,10 @@ def called(op: str, args: Sequence[Term]) -> Term:
 
 
 def _infix(sign: str, precedence: float, right: float | None = None, left: float | None = None) -> Maker:
+    """The notation of an operation between two operands; `left` and `right` are the precedences below which these are
+    put in parentheses, by default that of the operation, and one more at the right.
+    """
+
     def infix(args: Sequence[Term]) -> Term:
         a, b = args
         text = f"{within(a, left or precedence)} {sign} {within(b, right or precedence + 1)}"
@@ -128,6 +132,7 @@ def _infix(sign: str, precedence: float, right: float | None = None, left: float
 
 
 def _around(opening: str, closing: str, binding: float = ATOM) -> Maker:
+    """The notation of an operation as delimiters around its operands."""
     return lambda args: Term(opening + ", ".join(a.text for a in args) + closing, binding)
 
 
@@ -136,6 +141,7 @@ def _command(command: str) -> Maker:
 
 
 def _product(args: Sequence[Term]) -> Term:
+    """A product: x² of two equal atoms, a dot where digits would meet, else a thin space."""
     a, b = args
     if a.text == b.text and a.binding == ATOM:
         return Term(f"{a.text}^{{2}}", POWER)
@@ -264,6 +270,7 @@ def _params(program: syntax.Program) -> Iterator[syntax.Param]:
 
 
 def _dims(program: syntax.Program) -> Iterator[str]:
+    """All dims of a program in the order of the text, with repetitions."""
     for param in _params(program):
         yield from (r.dim for r in (param.type.ranges if param.type is not None else ()))
     for node in _expressions(program):
@@ -273,6 +280,7 @@ def _dims(program: syntax.Program) -> Iterator[str]:
 
 
 def _of_slot(slot: str, value: Any) -> Iterator[str]:
+    """The dims in the value of a static parameter, by the kind of the parameter (`static_slots`)."""
     match slot:
         case "dim" | "dim?":
             yield from (value,) if value is not None else ()
@@ -292,6 +300,7 @@ def _sizes(program: syntax.Program) -> Iterator[str]:
 
 
 def _names(program: syntax.Program) -> Iterator[str]:
+    """All names of a program: parameters, sizes, bindings, parameters of functions and names that are read."""
     yield from names_of(program)
     yield from (b.name for c in program.closures for b in c.before)
     for node in _expressions(program):

@@ -60,6 +60,13 @@ def equations(program: syntax.Program) -> str:
 
 @dataclass(slots=True)
 class _Writer:
+    """The lines of a program's equations, as far as they are written.
+
+    Methods that return a `Term` give the LaTeX of an expression at a point (`Point`: an index by dim), with its
+    precedence, and append the lines of intermediates that it reads. `scope` says what the names in the expression stand
+    for. Rules yield other rules and get their results (`tensorir.nodes.run`).
+    """
+
     scopes: Scopes
     points: Points
     lines: list[_Line] = field(default_factory=list[_Line])
@@ -68,6 +75,7 @@ class _Writer:
     states: dict[tuple[Scope, int], Tensor] = field(default_factory=dict[tuple[Scope, int], Tensor])
 
     def program(self, program: syntax.Program) -> Rule[None]:
+        """Append the lines of all closures in order, each after those of the intermediates that it reads."""
         scope = Scope({p.name: self.scopes.parameter(p) for p in program.params})
         stored: set[str] = set()
         for closure in program.closures:
@@ -80,6 +88,11 @@ class _Writer:
     # Lines
 
     def _closure(self, closure: syntax.Closure, scope: Scope, stored: set[str]) -> Rule[None]:
+        """Append the equation of a closure; `stored` are the outputs of closures before it.
+
+        A scan stored whole is a recurrence. Otherwise the sign is ← where the closure reads its output or stores into
+        it again, else =; the interval of each dim stands behind.
+        """
         output = scope.get(closure.output)
         assert isinstance(output, Tensor)
         extents = {**output.facts.dims, **{r.dim: Extent.of(r.start, r.stop) for r in closure.region or ()}}
@@ -112,7 +125,7 @@ class _Writer:
         self.lines.append(_Line(self.points.read(tensor, point).text, "=", right.text, where))
 
     def _function(self, entry: Function, arguments: Sequence[Facts]) -> Rule[None]:
-        """The equation of a function with a name."""
+        """Append the equation of a function with a name, once; `arguments` are the facts of its first application."""
         yield self.scopes.called(entry, arguments)
         assert entry.inner is not None
         if entry.symbol in self.written:
@@ -127,11 +140,14 @@ class _Writer:
         self.lines.append(_Line(self.points.read(left, point).text, "=", right.text))
 
     def _application(self, entry: Function, args: Sequence[str]) -> Tensor:
+        """A named function applied to the symbols `args`, as a tensor that is read at the dims of its results."""
         facts = replace(entry.results[0], dims=united(entry.results))
         return Tensor(rf"{entry.symbol}\left({', '.join(args)}\right)", facts, self.scopes.places(facts.dims))
 
     def _right(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
-        """The right side of a line, where cases may stand."""
+        """The right side of an equation: cases for `if`, `concat` and `update`, which nothing else may contain; a scan
+        by the symbol of its own recurrence; any other expression written out, however long.
+        """
         node, scope = yield self.scopes.opened(node, scope)
         match node:
             case syntax.Call("if"):
@@ -146,6 +162,7 @@ class _Writer:
                 return (yield self._plain(node, scope, point))
 
     def _choices(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
+        """Cases for nested `if`: one row for each condition, and one for otherwise."""
         rows: list[tuple[str, str]] = []
         while isinstance(node, syntax.Call) and node.op == "if":
             condition: Term = yield self._term(node.args[0], scope, point)
@@ -156,6 +173,7 @@ class _Writer:
         return _cases([*rows, (no.text, r"\text{otherwise}")])
 
     def _pieces(self, args: Sequence[syntax.Expression], scope: Scope, point: Point) -> Rule[Term]:
+        """Cases for `concat`: the operand on whose interval along the joined dim the point lies."""
         facts: list[Facts] = yield self.scopes.each(args, scope)
         dim = joined_dim(facts)
         values: list[Term] = yield self._each(args, scope, point)
@@ -163,6 +181,9 @@ class _Writer:
         return _cases(list(zip([v.text for v in values], where, strict=True)))
 
     def _updated(self, x: syntax.Expression, part: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
+        """Cases for `update(x, part)`: `part` where the point lies in its intervals, else x; `part` alone if it covers
+        x.
+        """
         whole, inner = yield self.scopes.each((x, part), scope)
         extents = {d: e for d, e in inner.dims.items() if e != whole.dims.get(d, e)}
         old, new = yield self._each((x, part), scope, point)
@@ -173,7 +194,13 @@ class _Writer:
     def _recurrence(
         self, tensor: Tensor, node: syntax.Call, scope: Scope, extents: Mapping[str, Extent] | None = None
     ) -> Rule[None]:
-        """A state at each level by that before it, beginning outside."""
+        """Append the two equations of a scan or fold: the state before the first level, and each level by the state one
+        before.
+
+        `tensor` is the symbol of the states, `extents` the region where a closure stores them (None: all levels). With
+        an interval K[0:n] going forward the first line has k = -1, and the second reads the state at k - 1. In the body
+        the folded dim has a name of its own (`Scopes.key`), since operands may be read at other levels.
+        """
         self.written.add(tensor.symbol)
         function, init, *args = node.args
         dim: str = yield self.scopes.folded_dim(node, scope)
@@ -201,6 +228,7 @@ class _Writer:
     # Expressions at a point
 
     def _each(self, nodes: Iterable[syntax.Expression], scope: Scope, point: Point) -> Rule[list[Term]]:
+        """The terms of several expressions at one point."""
         return (yield from each(self._term(node, scope, point) for node in nodes))
 
     def _term(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
@@ -212,11 +240,13 @@ class _Writer:
         return (yield self._plain(node, scope, point))
 
     def _hoisted(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
+        """The symbol of an expression at a point; its equation becomes a line before, under a new name."""
         tensor: Tensor = yield self.scopes.hoisted(node, scope)
         yield self._written(tensor)
         return self.points.read(tensor, point)
 
     def _plain(self, node: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
+        """An expression written out at a point, however long; `_term` gives long operands in it a name."""
         match node:
             case syntax.Number(value, element):
                 return number(value, element)
@@ -238,6 +268,9 @@ class _Writer:
                 raise AssertionError(f"{type(node).__name__} is no tensor")
 
     def _named(self, label: str, scope: Scope, point: Point, members: tuple[int, ...] = ()) -> Rule[Term]:
+        """A name at a point: a tensor's symbol with indices, a function's parameter as the argument it stands for, or a
+        size. `members` are the positions in a tuple that are taken of a tensor.
+        """
         entry = scope.get(label)
         match entry:
             case Tensor():
@@ -249,6 +282,10 @@ class _Writer:
                 return name(label)  # a size
 
     def _call(self, node: syntax.Call, scope: Scope, point: Point) -> Rule[Term]:
+        """A builtin at a point. One that only says where to read (`rename`, `split_dim`, `merge_dims`, `shift_apply`,
+        `gather`) changes the point: `rename(i → j)(x)` at j = 3 is x at i = 3. Elementwise ones, folds and
+        contractions have a notation; for all others see `_operator`.
+        """
         args = node.args
         match node.op, node.static:
             case (("materialise" | "assert_" | "print" | "subset" | "add_dim"), _):
@@ -289,6 +326,7 @@ class _Writer:
                 return (yield self._operator(node, scope, point))
 
     def _elementwise(self, node: syntax.Call, scope: Scope, point: Point) -> Rule[Term]:
+        """An elementwise builtin in its notation; a cast as the name of its type, an integer quotient with trunc."""
         operands: list[Term] = yield self._each(node.args, scope, point)
         facts: Facts = yield self.scopes.facts(node, scope)
         match node.op:
@@ -321,6 +359,9 @@ class _Writer:
     def _gathered(
         self, args: Sequence[syntax.Expression], dims: Sequence[str], mode: str, scope: Scope, point: Point
     ) -> Rule[Term]:
+        """`gather(x, indices)` at a point: x at the values of the indices, clamped to its interval or times an Iverson
+        bracket [0 ≤ i < n], by the mode. An x that is no name becomes a line of its own.
+        """
         x, *indices = args
         facts: Facts = yield self.scopes.facts(x, scope)
         places: list[Term] = yield self._each(indices, scope, point)
@@ -338,6 +379,11 @@ class _Writer:
         return inner
 
     def _shifted(self, steps: Any, operand: syntax.Expression, scope: Scope, point: Point) -> Rule[Term]:
+        """The operand of a shift at the point moved by its steps: a dim by a distance, or a table by a slot to one of
+        the entries.
+
+        Where tables are looked up more than `MAX_NESTED` deep, the operand becomes a line of its own.
+        """
         before: Facts = yield self.scopes.facts(operand, scope)
         _, neighbour_dims = yield self.scopes.moved(steps, before, scope)
         for (target, distance), dim in zip(steps, neighbour_dims, strict=True):
@@ -357,6 +403,9 @@ class _Writer:
     # Folds, and what has no notation
 
     def _reduced(self, node: syntax.Call, scope: Scope, point: Point) -> Rule[Term]:
+        """A fold in the notation of sums, products, extremes or quantors, combined with its initial value unless that
+        is the identity; the last state of a recurrence where the function has no such sign (`_monoid`).
+        """
         function, init, *args = node.args
         dim: str = yield self.scopes.folded_dim(node, scope)
         dims = united((yield self.scopes.each(args, scope)))
@@ -384,6 +433,7 @@ class _Writer:
         return applied(op, [(yield self._term(init, scope, point)), total])
 
     def _fold(self, sign: str, index: Index, extent: Extent, body: Term, point: Point) -> Term:
+        """A sign of `FOLDS` with its range below: neighbours of the point, i = start to stop - 1, or an interval."""
         listed = extent.listed
         if index.member and listed is not None:
             under = rf"_{{{index.text()} \in {self.points.neighbours(listed, point)}}}"
@@ -406,6 +456,7 @@ class _Writer:
     def _contracted(
         self, args: Sequence[syntax.Expression], over: Sequence[str], scope: Scope, point: Point
     ) -> Rule[Term]:
+        """A contraction as nested sums of a product, the last of the dims `over` innermost."""
         dims = united((yield self.scopes.each(args, scope)))
         inside = dict(point)
         for dim in over:
@@ -416,7 +467,9 @@ class _Writer:
         return total
 
     def _operator(self, node: syntax.Call, scope: Scope, point: Point) -> Rule[Term]:
-        """The builtin with its static parameters, applied to functions and whole tensors."""
+        """A builtin without notation: its name with static parameters as an index, applied to functions and whole
+        tensors.
+        """
         row, count = TABLE[node.op], function_count(node.op, len(node.args))
         facts: Facts = yield self.scopes.facts(node, scope)
         shown: list[str] = []
@@ -439,7 +492,7 @@ class _Writer:
         return self.points.read(Tensor(symbol, facts, self.scopes.places(facts.dims)), point)
 
     def _arguments_of(self, node: syntax.Call, scope: Scope) -> Rule[list[Facts]]:
-        """The arguments that the functions of a call get."""
+        """The facts of the arguments that the functions of a `loop`, `cond`, `scatter` or fold are called with."""
         count = function_count(node.op, len(node.args))
         facts: list[Facts] = yield self.scopes.each(node.args[count:], scope)
         match node.op:
@@ -453,10 +506,11 @@ class _Writer:
                 return facts
 
     def _wholes(self, nodes: Iterable[syntax.Expression], scope: Scope) -> Rule[list[str]]:
-        """Tensors without an index."""
+        """The symbols of tensors without indices, as the operands of `_operator`."""
         return (yield from each(self._whole(node, scope) for node in nodes))
 
     def _whole(self, node: syntax.Expression, scope: Scope) -> Rule[str]:
+        """The symbol of one tensor without indices; a number as it is, any other expression under a name of its own."""
         node, scope = yield self.scopes.opened(node, scope)
         while isinstance(node, syntax.Name) and isinstance(entry := scope.get(node.name), Inline):
             node, scope = yield self.scopes.opened(entry.node, entry.scope)
@@ -487,6 +541,7 @@ def _monoid(function: syntax.Expression, count: int) -> tuple[str, syntax.Expres
 
 
 def _cases(rows: Sequence[tuple[str, str]]) -> Term:
+    """Rows (value, condition) as LaTeX cases."""
     lines = r" \\ ".join(f"{value} & {where}" for value, where in rows)
     return Term(rf"\begin{{cases}} {lines} \end{{cases}}", terms.LOOSE)
 

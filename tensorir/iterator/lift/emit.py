@@ -66,7 +66,9 @@ class Emission:
         return {d: self.needed[node][d] for d in node.dims if d not in self.slots}
 
     def on(self, x: Expr, box: Box) -> Expr:
-        """A tensor cut to a box along those dims that it has."""
+        """A tensor cut to the intervals of a box, along those of its dims that the tensor has; the box must lie in the
+        tensor's intervals.
+        """
         have = x.tensor.dims
         cut = {d: Interval(*e) for d, e in box.items() if d in have and have[d] != Interval(*e)}
         return build.call("subset", x, static=(Dims(tuple(cut.items())),)) if cut else x
@@ -79,6 +81,7 @@ class Emission:
         return x
 
     def position(self, dim: str, ends: tuple[int, int]) -> Expr:
+        """The positions along a dim, on the interval `ends`."""
         return build.call("pos", self.wide(build.literal(False), {dim: ends}), static=(dim,))
 
     def _node(self, node: Node) -> Expr:
@@ -309,6 +312,13 @@ class Emission:
         return self.on(self.done[init], {d: (i.start, i.stop) for d, i in dims.items})
 
     def _scan(self, node: Node, fold: Fold) -> Expr:
+        """The states of a scan, a tuple if several are carried, on the levels that are needed or on its whole column.
+
+        The column is the levels that operands have, where a limit was found for the scan (`columns`), else the one that
+        its column axis fixes (`fold.column`), else the levels that are needed. Where `columns` limits it, needed levels
+        outside get the state of the nearest level, which the report says. An operand without the dim of the column is
+        the same at all levels; if all are such, the positions are passed along, so that the scan has a column.
+        """
         count = len(fold.carried)
         inits, free = node.args[:count], node.args[count:]
         box = self.box(node)
@@ -349,6 +359,7 @@ def _extend_to_nearest(x: Expr, dim: str, have: Interval, wanted: Interval) -> E
 
 
 def _bcast(parts: Sequence[Dims]) -> Dims:
+    """The dims of all parts, each on the intersection of its intervals."""
     intervals: dict[str, Interval] = {}
     for dims in parts:
         for d, i in dims.items:

@@ -71,6 +71,9 @@ class Evaluator:
     def __init__(
         self, known: Known, provider: Mapping[str, Target], column: str | None, builtins: Rules, partials: Rules
     ) -> None:
+        """An evaluator of a program whose offsets are those of `provider`, and whose scans run along `column` (None:
+        the domain's vertical dim).
+        """
         self.builtins, self.partials = builtins, partials
         self.graph: Graph = Graph()
         self.known, self.provider, self.column = known, provider, column
@@ -128,6 +131,9 @@ class Evaluator:
                 raise refuse("TI04", "a value is applied as if it were a function.", "apply a stencil.", at=at.span)
 
     def _arithmetic(self, name: str, args: list[Any], at: Expr) -> Any:
+        """An elementwise builtin of values; of regions and domains the region, of an axis and a number the half-space
+        (`_condition`).
+        """
         if any(isinstance(a, Region) for a in args):
             return _region_logic(name, args)
         if any(isinstance(a, Axis) for a in args):
@@ -201,6 +207,12 @@ class Evaluator:
         return local, [x if d in (None, local) else self.graph.restagger(x, d, local, 0) for x, d in pairs]
 
     def _move(self, x: Any, step: Step) -> Node:
+        """A node moved by one step, which a shift along a dim, a restaggering, neighbours, one neighbour or a gather
+        represents.
+
+        A step by a node has a distance that is computed. Raises TI04 for a value that is no field, TI07 for the carry
+        of a fold, TI08 for a slot that the table lacks.
+        """
         g = self.graph
         if not isinstance(x, Node):
             raise refuse("TI04", "what is shifted here is no field.", "shift an argument of the stencil.", at=step.span)
@@ -253,6 +265,7 @@ class Evaluator:
 
 
 def _after(n: int) -> int:
+    """The next whole number; the ends of an unbounded interval stay."""
     return n if n in (NEVER, ALWAYS) else n + 1
 
 
@@ -260,6 +273,7 @@ _MIRRORED = {"less": "greater", "less_equal": "greater_equal", "greater": "less"
 
 
 def _region_logic(name: str, args: list[Any]) -> Region:
+    """A logical operation of regions and domains; raises TI04 for others than and, or, not, xor and not_eq."""
     regions = [Region.of(a.box) if isinstance(a, Domain) else a for a in args]
     match name:
         case "and_":
@@ -276,6 +290,7 @@ def _region_logic(name: str, args: list[Any]) -> Region:
 
 
 def _read_number(text: str, element: Any) -> bool | int | float:
+    """A literal's text in the element type."""
     if not element.is_number:
         return text in ("True", "true", "1")
     return float(text) if element.is_float else int(float(text)) if "." in text or "e" in text else int(text)

@@ -125,6 +125,7 @@ class Fold:
 
 
 def union(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The dims of all nodes, each once, in the order in which they first come."""
     return tuple(dict.fromkeys(d for n in nodes for d in n.dims))
 
 
@@ -156,6 +157,7 @@ class Graph:
     def node(
         self, op: str, args: tuple[Node, ...], static: tuple[Any, ...], element: Scalar, dims: tuple[str, ...]
     ) -> Node:
+        """The node of an operation, one object for equal operands and statics; it carries what its operands carry."""
         key = (op, tuple(map(id, args)), static, element, dims)
         known = self._known.get(key)
         if known is None:
@@ -169,6 +171,7 @@ class Graph:
     # Leaves
 
     def input(self, name: str, element: Scalar, dims: tuple[str, ...]) -> Node:
+        """The node of a parameter."""
         return self.node("input", (), (name,), element, dims)
 
     def constant(self, value: Any, element: Scalar) -> Node:
@@ -335,6 +338,7 @@ def _power(g: Graph, x: Node, n: Node) -> Node:
 
 
 def _product(g: Graph, x: Node, count: int) -> Node:
+    """x to the power of a whole `count` ≥ 0, by repeated squaring."""
     if count == 0:
         one = g.constant(1.0 if x.element.is_float else 1, x.element)
         return g.broadcast(one, x.dims)

@@ -74,7 +74,12 @@ def needs(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims], lenien
 
 
 def asked(node: Node, box: Box, levels: tuple[int, int] | None = None) -> Iterator[tuple[Node, Box]]:
-    """The points of its operands that a node on a box needs; a scan that has some `levels` runs over no others."""
+    """The operands of a node, each with the box of it that the node needs to be known on `box`.
+
+    A shift by n along I on I[a:b] needs I[a+n:b+n]; a neighbour read needs the smallest interval with all entries of
+    its rows (one point if there are none, since a box is not empty); a dynamic offset needs all points of its dim.
+    `levels`: those on which all operands of a scan exist, None for no limit; the scan then runs over no others.
+    """
     match node.op, node.static:
         case "shift", (dim, by):
             yield node.args[0], {**box, dim: moved(box[dim], by)}
@@ -125,7 +130,9 @@ def _find_columns(roots: Sequence[tuple[Node, Box]], domains: Mapping[str, Dims]
 
 
 def _limit_levels(scan: Node, box: Box, levels: tuple[int, int]) -> tuple[int, int] | None:
-    """The levels over which a scan runs that has only some, where these are fewer than are asked for."""
+    """The levels over which a scan runs whose operands exist on `levels` alone; None if that is all that is asked for,
+    or nothing.
+    """
     (fold,) = scan.static
     asked = fold.column or box.get(fold.dim)
     if asked is None:

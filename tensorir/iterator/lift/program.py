@@ -279,6 +279,12 @@ def _replace_leaf(state: _State, leaf: Leaf, change: Any) -> dict[str, Any]:
 
 
 def _assemble(name: str, state: _State, options: Options) -> Specialised:
+    """The specialised program of an evaluated one: a fencil with an output for each box of a leaf that is stored.
+
+    Of several writes to the same box of a leaf the last one stays; writes to temporaries are no outputs. Missing
+    neighbours that would make an output absent are read as 0 if the options say so (`holes="zero"`). Without any write
+    the fencil is None.
+    """
     ev = state.ev
     kept = [(leaf, box, node) for leaf, box, node in state.stored if leaf.name not in state.temporaries]
     kept = [s for k, s in enumerate(kept) if not any(o[0] is s[0] and o[1] == s[1] for o in kept[k + 1 :])]

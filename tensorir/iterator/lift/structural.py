@@ -37,6 +37,12 @@ PARTIALS: dict[str, Rule] = {}
 
 
 def _builtin(*names: str) -> Callable[[Rule], Rule]:
+    """The decorator that makes a generator the rule of some builtins.
+
+    A rule gets the evaluator, the evaluated arguments and the call for messages, yields evaluations that it waits for,
+    and returns the value. A rule that waits for none has a `yield` behind its return, which makes it a generator.
+    """
+
     def register(rule: Rule) -> Rule:
         for name in names:
             BUILTINS[name] = rule
@@ -68,11 +74,13 @@ def _partial(name: str) -> Callable[[Rule], Rule]:
 
 @_builtin("deref")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`deref(it)`: the value of an iterator at its position."""
     return (yield ev.deref(args[0]))
 
 
 @_builtin("can_deref")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`can_deref(it)`: true where a neighbour exists; of a tuple, where all members have one."""
     value = yield ev.deref(args[0])
     present = [ev.graph.can_deref(x) for x in leaves(value)]
     result = present[0]
@@ -83,6 +91,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_partial("shift")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`shift(offsets...)(it)`: the iterator moved by the steps of the offsets."""
     return shifted(args[0], _steps(ev, first, at))
     yield
 
@@ -134,6 +143,9 @@ def _distance(ev: Evaluator, x: Any) -> int | Node:
 
 @_partial("lift")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`lift(f)(its...)`: a stencil as an iterator. One that does not depend on the position around it, of unshifted
+    iterators, is evaluated here as a field; another is applied wherever it is read.
+    """
     (stencil,) = first
     if _stands_alone(stencil) and all(isinstance(a, Iterator) and not a.steps for a in args):
         return Iterator((yield ev.apply(stencil, args, at)))
@@ -161,6 +173,7 @@ def _stands_alone(f: Any) -> bool:
 
 
 def _free_names(function: Lambda) -> set[str]:
+    """The names in a function that none of its own parameters bind."""
     names: set[str] = set()
     stack: list[tuple[Any, frozenset[str]]] = [(function, frozenset())]
     while stack:
@@ -182,17 +195,20 @@ def _free_names(function: Lambda) -> set[str]:
 
 @_builtin("neighbors")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`neighbors(offset, it)`: the list of the values at all neighbours."""
     return (yield ev.deref(shifted(args[1], _steps(ev, (args[0],), at))))
 
 
 @_builtin("make_const_list")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`make_const_list(x)`: a list of x for each neighbour, represented by x itself."""
     return ev.value(args[0])
     yield
 
 
 @_builtin("list_get")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`list_get(k, xs)`: slot k of a list, by number or by a node that is computed."""
     k, x = args[0], ev.value(args[1])
     local = ev.local_of(x)
     if local is None:
@@ -206,6 +222,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_partial("map_list")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`map_list(f)(xs...)`: f of the lists slot by slot; of tuples of lists member by member."""
     values = [ev.value(a) for a in args]
     if any(isinstance(v, tuple) for v in values):
         return (yield PARTIALS["map_tuple"](ev, (Partial("map_list", first),), values, at))
@@ -215,6 +232,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 @_partial("reduce")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`reduce(f, init)(xs...)`: the fold of lists along their neighbour dim. Raises TI09 if no argument is a list."""
     f, init = first[0], ev.value(first[1])
     local, lists = ev.aligned([ev.value(a) for a in args])
     if local is None:
@@ -228,12 +246,14 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 @_builtin("make_tuple")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`make_tuple(xs...)`: a Python tuple of the values."""
     return tuple(args)
     yield
 
 
 @_builtin("tuple_get")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`tuple_get(k, t)`: member k of a tuple, of an iterator of tuples, or of a lifted stencil that gives one."""
     k = ev.whole(args[0])
     match args[1]:
         case tuple() as members if 0 <= k < len(members):
@@ -248,6 +268,11 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_builtin("if_")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`if_(c, a, b)`: the branch that a known condition selects, otherwise the choice at each point.
+
+    Functions under a condition on fields become one function that applies both and chooses (`one_of`); domains and
+    other functions need a condition that is known when the program is specialised.
+    """
     condition, a, b = args
     condition = ev.value(condition)
     if condition.op == "constant":
@@ -263,6 +288,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_partial("one_of")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """The choice between the results of two functions of the same arguments."""
     condition, f, g = first
     a = yield ev.apply(f, args, at)
     b = yield ev.apply(g, args, at)
@@ -271,6 +297,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 @_partial("map_tuple")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`map_tuple(f)(ts...)`: f of the members of tuples; an argument that is no tuple is passed to each."""
     count = next(len(a) for a in args if isinstance(a, tuple))
     members = ([a[k] if isinstance(a, tuple) else a for a in args] for k in range(count))
     return tuple((yield from each(ev.apply(first[0], some, at) for some in members)))
@@ -278,6 +305,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 @_partial("tree_map_tuple")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`tree_map_tuple(f)(ts...)`: f of the leaves of nested tuples."""
     if not any(isinstance(a, tuple) for a in args):
         return (yield ev.apply(first[0], args, at))
     return (yield PARTIALS["map_tuple"](ev, (Partial("tree_map_tuple", first),), args, at))
@@ -285,6 +313,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 @_builtin("cast_")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`cast_(x, type)`: x, or all leaves of a tuple, in an element type. Raises TI02 for an unknown type."""
     kind = args[1]
     name = kind.name if isinstance(kind, Builtin) else ""
     if name not in CASTS:
@@ -298,6 +327,9 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_partial("as_fieldop")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`as_fieldop(stencil, domain)(fields...)`: the stencil at all points, on the dims of the domain if there is one; a
+    scan as stencil runs along the domain's vertical dim.
+    """
     stencil, *rest = first
     domain = rest[0] if rest and isinstance(rest[0], Domain) else None
     positions = [a if isinstance(a, (Iterator, Lifted)) else Iterator(a) for a in args]
@@ -312,6 +344,7 @@ def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
 
 @_partial("scan")
 def _(ev: Evaluator, first: tuple[Any, ...], args: list[Any], at: Expr) -> Any:
+    """`scan(f, forward, init)(fields...)`: the states of a column, see `_scan`."""
     return (yield _scan(ev, first, args, None, at))
 
 
@@ -332,12 +365,14 @@ def _scan(ev: Evaluator, first: tuple[Any, ...], args: list[Any], domain: Domain
 
 @_builtin("index")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`index(axis)`: the coordinate of each point along an axis."""
     return ev.graph.index(args[0].name)
     yield
 
 
 @_builtin("broadcast")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`broadcast(x, axes)`: x on these dims, too."""
     dims = args[1].box if isinstance(args[1], Domain) else [a.name for a in args[1]]
     return tree_map(lambda x: ev.graph.broadcast(x, dims), args[0])
     yield
@@ -345,6 +380,9 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_builtin("concat_where")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`concat_where(condition, a, b)`: a in the region of a condition on coordinates, b outside. Raises TI04 for a
+    condition on values.
+    """
     condition, a, b = args
     if isinstance(condition, Domain):
         condition = Region.of(condition.box)
@@ -361,6 +399,7 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_builtin("named_range")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`named_range(axis, start, stop)`: an axis and its interval, known when the program is specialised."""
     axis, start, stop = args
     return axis, (ev.whole(start), ev.whole(stop))
     yield
@@ -368,12 +407,16 @@ def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
 
 @_builtin("cartesian_domain", "unstructured_domain")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`cartesian_domain(ranges...)`, `unstructured_domain(ranges...)`: axes with their intervals."""
     return Domain(tuple(a for a, _ in args), tuple(e for _, e in args))
     yield
 
 
 @_builtin("get_domain_range")
 def _(ev: Evaluator, args: list[Any], at: Expr) -> Any:
+    """`get_domain_range(field, axis)`: the start and stop of the interval that a parameter has along an axis. Raises
+    TI06 for a value that is computed.
+    """
     field, axis = args
     assert isinstance(axis, Axis)
     name = ev.name_of(field)

@@ -66,9 +66,15 @@ def parse(text: str, name: str = "<text>") -> Any:
 
 
 class _Reader:
-    """The tokens of a text, and the next one's place."""
+    """Recursive descent over the tokens of a text; rules yield other rules and get their nodes
+    (`tensorir.iterator.nodes.run`).
+
+    Each rule begins at the next token and leaves the one behind its text as the next. All raise TI13 at a token that
+    does not fit.
+    """
 
     def __init__(self, source: Source) -> None:
+        """The tokens of a source, with an empty one at its end."""
         self.tokens: list[_Token] = []
         at = 0
         while (m := _TOKEN.match(source.text, at)) is not None and m.group(1) is not None:
@@ -78,6 +84,7 @@ class _Reader:
         self.at = 0
 
     def peek(self, ahead: int = 0) -> str:
+        """The text of the next token, or of one `ahead` tokens behind it; "" at the end."""
         return self.tokens[min(self.at + ahead, len(self.tokens) - 1)].text
 
     @property
@@ -85,28 +92,33 @@ class _Reader:
         return self.tokens[self.at].span
 
     def take(self) -> _Token:
+        """Consume the next token; the one at the end stays."""
         token = self.tokens[self.at]
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
 
     def accept(self, text: str) -> bool:
+        """Consume the next token and give True, if it has this text."""
         if self.peek() != text:
             return False
         self.take()
         return True
 
     def expect(self, text: str) -> Span:
+        """Consume the next token, which must have this text ("": the end), and give its span."""
         if self.peek() != text:
             wanted, here = (repr(t) if t else "the end" for t in (text, self.peek()))
             raise refuse("TI13", f"{wanted} is needed here, and this is {here}.", at=self.span)
         return self.take().span
 
     def name(self) -> str:
+        """Consume an identifier."""
         if not self.peek().isidentifier():
             raise refuse("TI13", f"a name is needed here, and this is {self.peek() or 'the end'!r}.", at=self.span)
         return self.take().text
 
     def is_program(self) -> bool:
+        """True if the text begins as `name(...) {`, a program and no expression."""
         depth, k = 0, 1
         if not self.peek().isidentifier() or self.peek(1) != "(":
             return False
@@ -131,6 +143,7 @@ class _Reader:
     # Programs
 
     def program(self) -> Parsed:
+        """`name(a, b) { f = λ(...) → ...; t = temporary(...); target @ domain ← value; ... }`"""
         start = self.span
         name = self.name()
         params = tuple(Param(n, None, span) for n, span in self.names())
@@ -146,6 +159,9 @@ class _Reader:
         return Program(name, tuple(functions), params, tuple(temporaries), tuple(body), start.to(stop))
 
     def definition(self) -> Parsed:
+        """A function `f = λ(x) → e;`, or a temporary `t = temporary(domain=d, dtype=float64);` of which None means
+        unknown.
+        """
         start, name = self.span, self.name()
         self.expect("=")
         if self.accept("temporary"):
@@ -166,6 +182,7 @@ class _Reader:
         return FunctionDefinition(name, value.params, value.body, start.to(self.expect(";")))
 
     def statement(self) -> Parsed:
+        """`target @ domain ← value;`, or `if (condition) { ... } else { ... }`."""
         start = self.span
         if self.peek() == "if" and self.peek(1) == "(":
             self.take()
@@ -181,6 +198,7 @@ class _Reader:
         return SetAt(value, domain, target, start.to(self.expect(";")))
 
     def block(self) -> Parsed:
+        """Statements between braces."""
         self.expect("{")
         statements: list[Statement] = []
         while self.peek() not in ("}", ""):
@@ -191,6 +209,7 @@ class _Reader:
     # Expressions
 
     def expression(self, least: int) -> Parsed:
+        """A lambda, a conditional, or infix operators of at least the precedence `least` (0: all), left to right."""
         start = self.span
         if self.accept("λ"):
             params = tuple(n for n, _ in self.names())
@@ -212,6 +231,9 @@ class _Reader:
         return left
 
     def prefixed(self) -> Parsed:
+        """An operand: prefix operators, then an atom with arguments and members, `·f(x)[1]`. A minus before a number is
+        part of it.
+        """
         start = self.span
         if (name := _PREFIXES.get(self.peek())) is not None:
             self.take()
@@ -242,6 +264,7 @@ class _Reader:
         return x
 
     def listed(self, stop: str) -> Parsed:
+        """Expressions between commas, up to the closing token `stop`."""
         items: list[Expr] = []
         while self.peek() != stop:
             items.append((yield self.expression(0)))
@@ -251,6 +274,7 @@ class _Reader:
         return tuple(items)
 
     def atom(self) -> Parsed:
+        """A parenthesis, tuple, shift, domain, constant or name."""
         token = self.take()
         text, span = token.text, token.span
         if text == "(":
@@ -284,6 +308,9 @@ class _Reader:
         raise refuse("TI13", f"an expression is needed here, and this is {text or 'the end'!r}.", at=span)
 
     def named(self, text: str, span: Span) -> Expr:
+        """A name by its last sign: an offset `Iₒ`, an axis `Iₕ`, two axes `Iₕ→Kᵥ`, or a reference. `text` is consumed
+        already.
+        """
         if text.endswith("ₒ"):
             return Offset(text[:-1], span)
         kind = _AXES.get(text[-1]) if len(text) > 1 else None
@@ -297,6 +324,7 @@ class _Reader:
         return axis
 
     def named_range(self) -> Parsed:
+        """`Iₕ: [0, 9[`, one axis of a domain."""
         axis = yield self.atom()
         self.expect(":")
         self.expect("[")

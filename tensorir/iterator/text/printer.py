@@ -53,6 +53,7 @@ def show(node: Program | Statement | Expr) -> str:
 
 
 def _program(p: Program) -> str:
+    """A program, one line for each function, temporary and statement."""
     lines = [f"{p.name}({', '.join(one.name for one in p.params)}) {{"]
     lines += [f"  {f.name} = λ({', '.join(f.params)}) → {show(f.body)};" for f in p.functions]
     for t in p.temporaries:
@@ -63,6 +64,7 @@ def _program(p: Program) -> str:
 
 
 def _statement(s: Statement, indent: str) -> Iterable[str]:
+    """The lines of a statement, behind an indent."""
     match s:
         case SetAt(value, domain, target):
             yield f"{indent}{show(target)} @ {show(domain)} ← {show(value)};"
@@ -77,11 +79,13 @@ def _statement(s: Statement, indent: str) -> Iterable[str]:
 
 
 def _around(e: Expr, least: int) -> Generator[Any, Any, str]:
+    """The text of an expression, in parentheses if it binds less than the precedence `least`."""
     text, level = yield _expression(e)
     return text if level >= least else f"({text})"
 
 
 def _listed(args: Iterable[Expr]) -> Generator[Any, Any, str]:
+    """The texts of expressions between commas."""
     texts: list[str] = []
     for a in args:
         texts.append((yield _expression(a))[0])
@@ -89,6 +93,7 @@ def _listed(args: Iterable[Expr]) -> Generator[Any, Any, str]:
 
 
 def _expression(e: Expr) -> Pieces:
+    """The text of an expression and the precedence of what stands outermost in it."""
     match e:
         case Ref(name):
             return name, _ATOM
