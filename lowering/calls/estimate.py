@@ -189,6 +189,9 @@ class Estimate:
 def estimated(target: str, function: Any, *shapes: Any) -> Estimate:
     """The estimate by a target's compiler of a jitted function at some shapes; registers from its assembler's
     output.
+
+    `shapes`: `jax.ShapeDtypeStruct`s whose shardings have the devices of the target's topology, for which XLA then
+    compiles; none of them need be there.
     """
     described_target = target_of(target)
     with tempfile.TemporaryDirectory() as folder:

@@ -66,7 +66,10 @@ def once(body: ClosedJaxpr, i: Any, *operands: Any) -> tuple[Any, ...]:
 
 @remembered("facts of loops", limit=256)
 def _contested(body: ClosedJaxpr) -> bool:
-    """True if a round writes more than once: then no single kernel does all reads before it writes in place."""
+    """True if the body of a loop writes in place more than once, itself or in a loop inside.
+
+    One write can run as a kernel that reads all before it stores; of two, the second may read what the first stored.
+    """
     writes = [
         e.primitive.name for e in body.jaxpr.eqns if e.primitive.name in ("dynamic_update_slice", "rounds", "put")
     ]
@@ -416,8 +419,8 @@ def _run_rounds(
 
 
 def _scan_rounds(n: int, round_applied: Callable[[Any, Any], Any], state: Any) -> Any:
-    """The state after n times `one(i, state)`, i counting from 0; n is static, so that reverse mode goes through the
-    scan.
+    """The state after n times `round_applied(i, state)`, i counting from 0; n is static, so that reverse mode goes
+    through the scan.
     """
     start = lax.full((), 0, "int32"), state
     return lax.scan(lambda s, _: ((lax.add(s[0], np.int32(1)), round_applied(*s)), None), start, length=n)[0][1]

@@ -111,8 +111,10 @@ def transposed(
 ) -> list[jax.Array | None]:
     """The cotangents of the operands of a jaxpr after the first `count`, in which it is linear; None for a zero.
 
-    `residuals`: the first `count` operands, in which it need not be linear. `cotangents` has one for each result, or
-    None for a zero. The number of equations made is linear in that of the jaxpr.
+    Equations go last to first. One that reads at offsets is recorded as reads (`_Read`), which `_Cotangents.sum`
+    gathers when the operand's turn comes; any other is transposed by JAX. `residuals`: the first `count` operands, in
+    which it need not be linear. `cotangents` has one for each result, or None for a zero. The number of equations made
+    is linear in that of the jaxpr.
     """
     jaxpr = closed.jaxpr
     linear_operands = jaxpr.invars[count:]
@@ -121,7 +123,7 @@ def transposed(
     env.update(zip(jaxpr.invars[:count], residuals, strict=True))
     residual_eqns = [e for e in jaxpr.eqns if not is_linear(e, linear)]
     applied(residual_eqns, env)
-    # of arrays of copies the number
+    # the number of which an array is copies: a factor that is the same at all points
     broadcasts = (
         (e.outvars[0], _value(e.invars[0], env)) for e in residual_eqns if e.primitive.name == "broadcast_in_dim"
     )

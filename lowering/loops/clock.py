@@ -291,7 +291,10 @@ def nanoseconds_of(every: Any) -> int | None:
 
 
 def _listed_times(every: Any, clock: Clock) -> list[Any]:
-    """The times in an array, an index, a list, or a single one; texts are parsed in the calendar of the clock."""
+    """The times in `every` (an array, an index, a list or a single one), as dates of the kind of the clock's.
+
+    Texts are parsed in the calendar of the clock's start; raises A19 for one that is no date there.
+    """
     values = getattr(every, "values", every)
     try:
         listed = list(values)

@@ -204,7 +204,7 @@ def value_and_grad(
         parts = entered((arguments, _with_static_leaves(keywords)))
         for k in positions:
             for name, leaf in _named_numbers(parts[0][k]):
-                _refuse_inexact(leaf, name or _argument_name(loss, k, arguments[k]))
+                _require_inexact(leaf, name or _argument_name(loss, k, arguments[k]))
         value, aux, slopes = _run_cached((positions, has_aux), loss, transformed, parts)
         gradients = tuple(_with_units(x, units) for x in slopes)
         return (value, aux) if has_aux else value, gradients[0] if isinstance(argnums, int) else gradients
@@ -296,8 +296,8 @@ def _argument_name(loss: Callable[..., Any], k: int, argument: Any) -> str:
     return str(name) if name else parameters[k] if k < len(parameters) else f"argument {k}"
 
 
-def _refuse_inexact(leaf: Any, name: str) -> None:
-    """Raise A41 for an array of a type without gradients; only floats have them."""
+def _require_inexact(leaf: Any, name: str) -> None:
+    """Raise A41 for an array of integers or truth values: only inexact types, floats and complex, have gradients."""
     dtype: Any = getattr(leaf, "dtype", np.result_type(leaf))
     if not jax.numpy.issubdtype(dtype, jax.numpy.inexact):
         message = f"'{name}' is {article(dtype.name)}, and only floats have gradients."

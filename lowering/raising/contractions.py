@@ -354,7 +354,8 @@ def _convolution(
     Dims of the operands: batch (source only), channels (summed, in both), filters (weights only), and per window its
     source dim, read at `stride × outer + dilation × inner + constant`. Zeros known around the source become padding,
     zeros between its elements `lhs_dilation`. None if a dim has no such role, data types differ, or channels or filters
-    are too few to pay.
+    are too few to pay. The weights have no mask (`product_of_two` declines masked factors). Without known zeros every
+    window lies in the source, and the padding is 0. `careful`: see `dot`.
     """
     if source.present is not None or source.data.dtype != w.data.dtype or w.data.dtype.kind not in "fV":
         return None

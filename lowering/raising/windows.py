@@ -336,10 +336,10 @@ def dilated(context: Context, node: Call, lowered: Sequence[Any]) -> Value | Non
 
 
 def _covering_elements(x: Dense, name: str, step: Step, interval: Interval) -> Dense | None:
-    """The elements of x whose multiples of the step are in `interval`, their axis renamed from `name` to the step's
-    dim.
+    """The elements of x at the multiples of the step's factor in `interval`, their axis renamed to the step's dim.
 
-    None if there are none, or if x lacks one of them.
+    With factor 2 and the interval [3, 8): the elements 2 and 3, for the positions 4 and 6. x has no mask. None if there
+    are none, or if x lacks an element that a position of the interval reads, `position // factor`: 1 to 3.
     """
     dim, factor = step
     first, last = -(-interval.start // factor), (interval.stop - 1) // factor

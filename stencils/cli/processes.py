@@ -49,7 +49,11 @@ def counted(arguments: Sequence[str]) -> int | None:
 
 
 def placed(arguments: Sequence[str], address: str, count: int, place: int) -> list[str]:
-    """The words for one of the processes."""
+    """The arguments of one of `count` processes: `--processes` says the address of the first, the count and the place.
+
+    >>> placed(["run", "--processes", "2", "f"], "localhost:1234", 2, 1)
+    ['run', 'f', '--processes', 'localhost:1234,2,1']
+    """
     kept, words = [], iter(arguments)
     for word in words:
         if word == OPTION:

@@ -179,7 +179,8 @@ def _starts_by_label(dim: str, labelled: Sequence[tuple[Operand, Any]], moved: i
     """The start of each (operand, pandas index) along a dim: the first label where all labels are points.
 
     Otherwise one operand begins the axis (points, then one that fills its parameter, then the first), and the others
-    start at their distance from it. Arrays of a declared parameter are joined "inner", those of operators as xarray's
+    start at their distance from it. `moved` is the offset of the dim (`moves`): a label less it is a point of the
+    program. Arrays of a declared parameter are joined "inner", those of operators as xarray's
     option `arithmetic_join` says.
     """
     join = "inner" if any(o.declared for o, _ in labelled) else xarray_option("arithmetic_join", "inner")

@@ -46,7 +46,8 @@ def stated(periods: Mapping[str, float], turns: Mapping[str, Collection[Interval
 def refuse_other_periods(sources: Iterable[tuple[Any, Dims]]) -> None:
     """Raise V42 where the labels on an interval of `TURNS` do not fit the period in `PERIODS`.
 
-    `sources` as in `Labels`.
+    An operator that is periodic on longitudes 0 to 357 in steps of 3 states the period 360; labels 0 to 350 of the next
+    call go round in another one. `sources`: pairs (DataArray, its dims), the first with numeric labels decides.
     """
     periods = PERIODS.get({})
     for dim, parts in TURNS.get({}).items() if periods else ():

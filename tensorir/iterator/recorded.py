@@ -306,9 +306,9 @@ class Root:
 
 
 def roots_of(known: Mapping[Any, Known]) -> list[Root]:
-    """Groups of fields with shared memory, each as the largest field and windows in it.
+    """Groups of fields that share memory, directly or through others, each as the largest field and windows in it.
 
-    Raises TI17 for a group in which no field contains all others.
+    `known`: the recorded fields by key of their memory. Raises TI17 for a group in which no field contains all others.
     """
     result: list[Root] = []
     left = dict(known)

@@ -202,7 +202,10 @@ class BlockPrograms:
         return position, tuple([e - origin for e in ends[position : bisect_right(ends, window.stop)]])
 
     def _restricted(self, regions: Mapping[str, Dims], origin: Mapping[str, int]) -> Fencil:
-        """The program restricted to the regions and translated to `origin`; equal programs are one object."""
+        """The program restricted to the regions and translated to `origin`; equal programs are one object.
+
+        Results without a region are left out. One without dims has no points to choose, and is computed with others.
+        """
         requested = {n: {d: (i.start, i.stop) for d, i in r.items} for n, r in regions.items()}
         other_results = [p for p in self.fencil.results if p.name not in regions]
         empty_regions = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in other_results}

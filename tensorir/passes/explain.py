@@ -75,7 +75,10 @@ def explain(program: Any, out: Mapping[Any, Any] | None = None) -> Explanation:
 
 
 Chain = tuple[tuple[str, Any], ...]
-"""Shifts one after the other, neighbours by table and slot, and between them net offsets along dims, by name."""
+"""Steps from a result inwards: ("table", text) of a neighbour read, ("dims", ((dim, net offset), ...)) between them.
+
+Renamings of dims are applied to the offsets before, and are no steps.
+"""
 
 
 def _chains(fencil: Fencil, param: Var) -> list[str]:
@@ -99,6 +102,7 @@ def _chains(fencil: Fencil, param: Var) -> list[str]:
                 periodic_dims[periodic_dim] = None
             chain_step = None if periodic_dim else _step(node)
             for child in node.children:
+                # nodes with a step and two operands are neighbour reads: the table is read at the point itself
                 is_table = isinstance(node, Call) and len(node.args) == 2 and child is node.args[0]
                 child_step = None if is_table else chain_step
                 child_chains = chains_above.setdefault(id(child), {})
