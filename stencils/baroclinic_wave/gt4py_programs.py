@@ -198,6 +198,9 @@ def _smoothing(
     u: EK, t: VK, p: VK, length: OnEdge, face: OnEdge, area: OnVertex, outward: Outward, triangle: OnCell,
     turn: Counterclockwise, strength: float,
 ) -> tuple[EK, VK, VK]:  # fmt: skip
+    """The state after one step of biharmonic diffusion of velocity and temperature: twice the Laplacian, times
+    `strength`.
+    """
     once = vector_laplacian(u, length, face, area, outward, triangle, turn)
     twice = vector_laplacian(once, length, face, area, outward, triangle, turn)
     warmth = laplacian(laplacian(t, length, face, area, outward), length, face, area, outward)

@@ -51,6 +51,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, for `--version`."""
     if wanted:
         from tensorir import __version__
 

@@ -66,6 +66,7 @@ class Run:
 
 
 def _digest(parts: Iterator[bytes] | list[bytes]) -> str:
+    """The SHA-256 of some bytes, in hexadecimal."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -256,6 +257,7 @@ class Chunked:
         compiled: RecentCache[Fencil, Any] = RecentCache("compiled programs of blocks", 128)
 
         def compute(block: Block) -> dict[str, Any]:
+            """The results of a block: once for each point along the dims that the program does not have."""
             program = programs.at(block.regions)
             run = compiled.of(program.fencil, lambda: ti.compile(program.fencil, backend=self.backend))
             needed = {p.name: program.needed(p.name) for p in program.fencil.params}
@@ -345,6 +347,9 @@ class Chunked:
         shown: Callable[[int], None] = marks.move if marks else lambda _: None
 
         def stored(k: int, results: Mapping[str, Any]) -> int:
+            """Write the results of block k (the first makes the store), mark it as done, and give the number of blocks
+            done; raises F04 where it cannot be written.
+            """
             try:
                 with store(out) as target:
                     if k == 0:  # what cannot be computed leaves nothing

@@ -71,6 +71,7 @@ def examine(processes: str | None, folder: Path | None, say: Callable[[str], Non
 
 
 def _version(name: str) -> str:
+    """The version of an installed package, else "missing"."""
     try:
         return version(name)
     except PackageNotFoundError:

@@ -236,6 +236,7 @@ def _opened(path: Path, keep: bool = False) -> Iterator[Any]:
 
 
 def _needed(path: Path) -> None:
+    """Raise unless the library for the kind of file is installed: Zarr, else NetCDF."""
     if path.suffix == ".zarr":
         needed("zarr", "zarr", "stores of Zarr")
     else:
@@ -378,6 +379,9 @@ def together() -> Iterator[Callable[[Path, Callable[[str], object]], None]]:
     staged: list[Staged] = []
 
     def write(path: Path, make: Callable[[str], object]) -> None:
+        """Make a file by `make(name)` beside its place, where it is put at the end of the block; raises F04 where it
+        cannot be written.
+        """
         place = Path(os.path.realpath(path))
         try:
             temporary = _create_beside(place)
@@ -412,6 +416,7 @@ def _create_beside(place: Path) -> Path:
 
 
 def _remove(path: Path) -> None:
+    """Remove a file or folder, if it is there."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:

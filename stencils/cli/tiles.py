@@ -157,6 +157,7 @@ def _choose_entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, An
 
 
 def _read_number(key: str, text: str) -> int | float:
+    """The number in `--set key=text`: whole ones also as 0x10; raises C04 for other texts."""
     try:
         return float(text) if any(c in text for c in ".en") else int(text, 0)
     except ValueError:
@@ -164,6 +165,7 @@ def _read_number(key: str, text: str) -> int | float:
 
 
 def _read_grid(text: str | None) -> tuple[int, ...]:
+    """The extents of a grid in `--grid 4,1,1`, one block without the option; raises C11 for other texts."""
     try:
         return tuple(int(n) for n in (text or "1").split(","))
     except ValueError:

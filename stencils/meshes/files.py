@@ -146,6 +146,7 @@ class Source:
     convention: str
 
     def __getitem__(self, variable: str) -> Any:
+        """A variable of the file; raises F08 where a mesh of its convention needs it and it is missing."""
         if variable not in self.data.variables:
             message = f"{self.name} has no '{variable}', which a mesh of {self.convention} needs"
             raise refuse("F08", f"{message}.", "read the file of the grid: that of fields alone has no mesh.")

@@ -154,6 +154,9 @@ class _Operand:
 
     @staticmethod
     def of(value: Any, dims: Dims | None, param: Var) -> _Operand:
+        """The operand for an argument on `dims`: chunked data as the dask array itself, a number with the dims of its
+        parameter.
+        """
         match kind_of(value):
             case "xarray":
                 assert dims is not None

@@ -81,6 +81,7 @@ def dirichlet(value: Any) -> BoundaryCondition:
     """
 
     def halo(x: Traced, dim: str, width: int, low: bool) -> Traced:
+        """The points below or above, with the prescribed value, or a function of their positions."""
         i = x.type.dims[dim]
         part = Interval(i.start - width, i.start) if low else Interval(i.stop, i.stop + width)
         place = x.type.dims.with_interval(dim, part)

@@ -144,6 +144,7 @@ class _Same:
     __slots__ = ("_hash", "_object")
 
     def __init__(self, thing: Any) -> None:
+        """The identity of an object, by a weak reference where its type allows one."""
         self._hash = id(thing)
         try:
             self._object: Callable[[], Any] = weakref.ref(thing)
@@ -154,6 +155,7 @@ class _Same:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
+        """True if both are of one object that still lives."""
         if not isinstance(other, _Same):
             return NotImplemented
         mine = self._object()

@@ -73,6 +73,9 @@ class FieldOffset(Shifting):
         return len(self.target) == 1
 
     def __getitem__(self, index: int) -> Any:
+        """The shift by `index` points along a dim, or to the neighbour in slot `index`; raises V10 for anything but a
+        whole number.
+        """
         if not isinstance(index, numbers.Integral):
             kind = "a field" if isinstance(index, Traced) else f"of type {type(index).__name__}"
             message = f"which of {self.value} is meant is a whole number, and this is {kind}."

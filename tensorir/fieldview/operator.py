@@ -569,6 +569,7 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
     """
 
     def decorate(function: Callable[..., Any]) -> FieldOperator[Any]:
+        """The operator of a function of state and fields; raises V19 if it has no parameter for the state."""
         signature = inspect.signature(function)
         if not signature.parameters:
             raise at_function(function, "V19", f"'{function.__name__}' takes no state.", "write def f(state, x).")

@@ -111,6 +111,7 @@ class Traced:
     # What Python asks of values
 
     def __bool__(self) -> NoReturn:
+        """Raise V04: no value is known while an operator is traced."""
         if not self.dims:
             raise refuse("V04", "whether a number is true is not known while the operator is traced: calls differ.",
                 "choose with ti.where(condition, a, b), or decide by a text: 'upwind'.", at=here())  # fmt: skip
@@ -145,6 +146,9 @@ class Traced:
         return inline_program(program, arguments)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **options: Any) -> Any:
+        """A NumPy scalar on the left of an operator, as `np.float64(2) * x`: the operation of the field; all else
+        becomes an array, which is refused.
+        """
         # NumPy's numbers try to compute with what stands behind them before it is asked
         first = operands[0]
         if method == "__call__" and not options and ufunc in _OF_NUMPY and getattr(first, "shape", None) == ():
@@ -152,6 +156,7 @@ class Traced:
         return self.__array__()
 
     def __len__(self) -> int:
+        """The number of members of a tuple of fields; raises V05 for a field."""
         if not isinstance(self.element, TupleElement):
             message = "how many points a field has is not known to an operator."
             raise refuse("V05", message, "pass it as an argument.", at=here())
@@ -465,6 +470,7 @@ def _numpy_scalar(value: Any) -> Traced:
 
 
 def _how_to_pass(value: Any) -> str:
+    """The hint for a value that cannot be part of a traced expression."""
     if value is None:
         return "something returned nothing: add a return."
     if hasattr(value, "shape"):

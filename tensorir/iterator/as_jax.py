@@ -228,6 +228,7 @@ def _type_result(kind: ParamType | None, domain: Any, whole: Any) -> Any:
     boxes = iter(() if domain else leaves(whole()))
 
     def one(t: Any, domain: Any) -> Any:
+        """The tensor type of one result (None: the next of the boxes), or a tuple of these for a tuple of results."""
         if isinstance(t, TupleType):
             parts = domain if isinstance(domain, tuple) else (domain,) * len(t.members)
             if len(parts) != len(t.members):

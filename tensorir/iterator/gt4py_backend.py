@@ -80,6 +80,7 @@ class Artifact:
     device: str
 
     def load(self) -> Runner:
+        """The program as a callable on fields; compilations are kept where GT4Py keeps its own."""
         # not where the program is read, which may be a process of its own
         compiling = backend("jax")
         if config.BUILD_CACHE_LIFETIME is config.BuildCacheLifetime.PERSISTENT and compiling.kept_in() is None:

@@ -111,6 +111,7 @@ def expression(root: Any) -> Expr:
     """An expression of GT4Py as ours; nodes that occur several times stay one node."""
 
     def rule(node: Any, parts: Sequence[Expr]) -> Expr:
+        """One node with its children as ours already."""
         match type(node).__name__:
             case "Lambda":
                 return Lambda(tuple(str(p.id) for p in node.params), parts[0])
@@ -130,6 +131,7 @@ def axis_of(node: Any) -> Axis:
 
 
 def _scalar(node: Any) -> Scalar:
+    """The element type of a type of GT4Py; raises TI02 for one that is not known here."""
     name = node.kind.name.lower()
     if name not in SCALARS:
         raise refuse("TI02", f"there is no element type '{name}' here.")

@@ -546,6 +546,7 @@ class RecordedStep:
             target[...] = np.asarray(self._fit(n, state[n]))
 
     def _array(self, name: str) -> Any:
+        """The array of an entry's field; raises TI18 where it was freed."""
         reference = self._entries[name].array
         array = reference() if reference is not None else None
         if array is None:
@@ -612,6 +613,9 @@ class RecordedStep:
         forms = {id(form): form for form in (event.form for event in self._events if isinstance(event, Call))}
 
         def part(call: Any) -> Any:
+            """A compiled program as a function of a dict, placed on devices if the step is, and a unit of
+            checkpointing.
+            """
             placed = call if self._placed is None else self._placed(call)
 
             def run(arrays: Mapping[str, Any]) -> Any:
@@ -622,6 +626,9 @@ class RecordedStep:
         runs = {k: part(form.call) for k, form in forms.items()}
 
         def step(entries: Mapping[str, Any]) -> dict[str, Any]:
+            """The entries that are written, after all events in order: programs on the parts that their fields are, and
+            writes of the host.
+            """
             env = dict(entries)
             for event in self._events:
                 if isinstance(event, Set):

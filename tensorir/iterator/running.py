@@ -456,6 +456,9 @@ def layout_of(array: Any) -> Layout:
 
 
 def _lay_out(leaf: Leaf, layout: Layout | None) -> Leaf:
+    """A leaf with its dims in the order and intervals of its memory, from the layout of the field that is passed (None:
+    unknown).
+    """
     if layout is None or leaf.dims is None:
         return leaf
     items = [leaf.dims.items[k] for k in layout.order]

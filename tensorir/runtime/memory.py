@@ -248,11 +248,7 @@ class KeptMemory:
 
     @property
     def limit(self) -> int:
-        """The bytes of freed memory at the top of the heap that are kept, and twice the largest block that is.
-
-        By default a sixteenth of the machine's or container's memory, 2 GiB at most; 0 restores glibc's behaviour and
-        returns the memory. Small allocations may fragment kept blocks, so several blocks stay resident for one in use.
-        """
+        """The most bytes of freed memory that the process keeps for later arrays; 0 keeps none."""
         return self._limit
 
     @limit.setter

@@ -263,6 +263,7 @@ def _expressions(program: syntax.Program) -> Iterator[syntax.Expression]:
 
 
 def _params(program: syntax.Program) -> Iterator[syntax.Param]:
+    """The parameters of a program, then those of the functions in it."""
     yield from program.params
     for node in _expressions(program):
         if isinstance(node, syntax.Lambda):

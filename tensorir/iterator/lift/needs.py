@@ -220,6 +220,7 @@ def why(
 
 
 def _reads(reader: Node, box: Box, point: _Point) -> bool:
+    """True if a node, to be known on `box`, needs the `point` of its operand."""
     if not any(a is point.node for a in reader.args):
         return False
     parts = [part[point.dim] for a, part in asked(reader, box) if a is point.node and point.dim in part]

@@ -28,6 +28,7 @@ class Env:
     outer: Env | None = None
 
     def get(self, name: str) -> Any:
+        """The value of a name in the innermost environment that has it, None for others."""
         env: Env | None = self
         while env is not None:
             if name in env.names:
