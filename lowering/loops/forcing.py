@@ -27,7 +27,6 @@ from lowering.loops.states import entered
 from lowering.tracing import left_to_xla
 from tensorir.binding.arrays import Unread, is_traced, native, refuse_packed
 from tensorir.binding.labels import calendar_of
-from tensorir.integers.dims import Dims
 from tensorir.runtime.errors import DiagnosticError, refuse
 
 METHODS = ("linear", "held")
@@ -97,7 +96,10 @@ class Forcing:
                 raise refuse("A46", f"the forcing has {type(x).__name__}, whose dims have no names.", hint)
             refuse_packed(x, str(getattr(x, "name", None) or "forcing"))
         along = tuple("time" in _dim_names(x) for x in leaves)
-        leaves = [_time_first(x) if timed else x for x, timed in zip(leaves, along, strict=True)]
+        leaves = [
+            x.transpose("time", ...) if timed and is_data_array(x) else x
+            for x, timed in zip(leaves, along, strict=True)
+        ]
         axes = [_times_of(x) for x, timed in zip(leaves, along, strict=True) if timed]
         if not axes:
             raise _without_time(leaves)
@@ -236,15 +238,6 @@ def _dim_names(x: Any) -> tuple[str, ...]:
     return x.dims.names if isinstance(x, Field) else tuple(map(str, x.dims))
 
 
-def _time_first(x: Any) -> Any:
-    """The array with `time` as its first axis."""
-    if is_data_array(x):
-        return x.transpose("time", ...)
-    at = x.dims.names.index("time")
-    items = (x.dims.items[at], *x.dims.items[:at], *x.dims.items[at + 1 :])
-    return Field(jnp.moveaxis(x.data, at, 0), Dims(items))
-
-
 def _numeric_variables(whole: Any) -> list[Any]:
     """The variables of a Dataset that hold numbers."""
     return [v for v in whole.data_vars.values() if is_numeric(v.variable)]
@@ -255,10 +248,7 @@ def _record_template(x: Any) -> Any:
     if not is_named(x):
         return x
     if isinstance(x, Field):
-        along = x.dims.names.index("time") if "time" in x.dims else None
-        items = tuple(item for k, item in enumerate(x.dims.items) if k != along)
-        dims = Dims(items)
-        return Field(np.broadcast_to(np.zeros((), x.dtype), dims.shape), dims)
+        return Field(np.broadcast_to(np.zeros((), x.dtype), x.dims.shape), x.dims)
     blanks = {v.name: _placeholder(v) for v in _numeric_variables(x)} if is_dataset(x) else {}
     template = x.assign(blanks) if is_dataset(x) else x.copy(data=_placeholder(x).data)
     return template.isel(time=0, drop=True) if "time" in template.dims else template
@@ -277,7 +267,8 @@ def _times_of(x: Any) -> Any:
     """
     times = None if isinstance(x, Field) or "time" not in x.coords else x.coords["time"].values
     if times is None:
-        hint = "give it one: x.assign_coords(time=...)."
+        of_a_field = "make it a DataArray: xr.DataArray(x.data, dims=x.dims.names, coords={'time': times})."
+        hint = of_a_field if isinstance(x, Field) else "give it one: x.assign_coords(time=...)."
         raise refuse("A46", "the forcing has no coordinate 'time', which says when its records are.", hint)
     times = np.asarray(times)
     if not len(times):

@@ -70,11 +70,15 @@ def _read_number(name: str, text: str, kind: Any) -> Any:
 
 
 def _fill_outputs(function: Any, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Zeros for what is stored and not given, on the dims of the fields that are given."""
+    """Zeros for what is stored and not given, on dims of which all fields that are given have one size."""
     import xarray
 
     stored = {str(getattr(s.target, "name", "")) for s in function.program.body if hasattr(s, "target")}
-    sizes = {d: n for array in arrays.values() if hasattr(array, "dims") for d, n in array.sizes.items()}
+    extents: dict[Any, set[int]] = {}
+    for array in arrays.values():
+        for d, n in getattr(array, "sizes", {}).items():
+            extents.setdefault(d, set()).add(n)
+    sizes = {d: min(n) for d, n in extents.items() if len(n) == 1}
     begun: dict[str, Any] = {}
     for name in stored & params.keys() - arrays.keys():
         kind = params[name]

@@ -78,7 +78,7 @@ def constants(settings: Iterable[str]) -> dict[str, object]:
             continue
         try:
             values[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError):
             if not text.isidentifier():
                 message = f"'--name {name}={text}' gives neither a number nor a string."
                 raise refuse("C04", message, f"write --name {name}=128, or --name {name}=float16.") from None

@@ -139,20 +139,21 @@ class Steps:
 
         return once
 
-    def _advance_part(self, state: State, before: int, some: int, look: Any) -> tuple[int, State, int]:
-        """Run `some` steps after `before` ones: (steps done, state after them, signal that stopped them or 0).
+    def _advance_part(self, state: State, before: int, count: int, look: Any) -> tuple[int, State, int]:
+        """Run `count` steps after `before` ones: (steps done, state after them, signal that stopped them or 0).
 
-        `look(k, state)` is called at snapshots, other backends than XLA call it after each step.
+        XLA calls `look(k, state)` at each multiple of `every` steps of this part, other backends after each step; so
+        either `before` is a multiple of `every`, or `before + count` is the next one. A forcing needs XLA and a clock.
         """
 
         if self.backend != "jax":
             with interrupts() as interrupt:
-                for k in range(some):
+                for k in range(count):
                     if interrupt.asked:
                         return k, state, interrupt.signal
                     state = self._once(state)
                     look(before + k + 1, state)
-            return some, state, 0
+            return count, state, interrupt.signal
         options: dict[str, Any] = {}
         if self.forcing and self.clock is not None:
             # the steps of this part begin later
@@ -164,12 +165,12 @@ class Steps:
             options["start"] = self.clock.at(before) if dated else None
         try:
             last = ti.iterate(
-                self._once, dict(state), some, every=self.every, callback=lambda k, now: look(before + k, now),
+                self._once, dict(state), count, every=self.every, callback=lambda k, now: look(before + k, now),
                 progress=False, **options,
             )  # fmt: skip
         except Interrupted as stopped:
             return stopped.steps, stopped.state, stopped.signal
-        return some, last, 0
+        return count, last, 0
 
 
 def _copy_to_host(state: State) -> dict[str, tuple[Any, ...]]:

@@ -89,6 +89,27 @@ def test_a_run_that_is_stopped_twice_ends_with_the_same_bits(folder, capsys, sto
     assert found["out"].identical(whole["out"])
 
 
+def test_a_signal_in_the_last_step_before_a_snapshot_stops_there(folder, capsys, stops, monkeypatch):
+    run_it, once = (*RUN, "--backend", "reference", "-o", "y.nc"), resuming.Steps._once.fget
+    steps: list[int] = []
+
+    def interrupting(self):
+        def step(now):
+            steps.append(1)
+            if len(steps) == 10:
+                signal.raise_signal(signal.SIGINT)
+            return once(self)(now)
+
+        return step
+
+    monkeypatch.setattr(resuming.Steps, "_once", property(interrupting))
+    code, _, err = run(capsys, *run_it)
+    assert code == 130 and err.startswith("stopped after 10 of 60 steps")
+    stops(7)  # the first snapshot, after step 14
+    code, _, err = run(capsys, *run_it, "--resume", "y.resume.npz")
+    assert code == 130 and err.startswith("stopped after 14 of 60 steps")
+
+
 @pytest.mark.parametrize(
     ("times", "clock"),
     [

@@ -200,6 +200,11 @@ REFUSED = {
         "error[A46]: the forcing has no coordinate 'time', which says when its records are.\n"
         "help: give it one: x.assign_coords(time=...).",
     ),
+    "no coordinate, since it is a field": (
+        {"forcing": ti.as_field({"time": 3}, np.zeros(3))},
+        "error[A46]: the forcing has no coordinate 'time', which says when its records are.\n"
+        "help: make it a DataArray: xr.DataArray(x.data, dims=x.dims.names, coords={'time': times}).",
+    ),
     "no dim": (
         {"forcing": FORCING.rename(time="t")},
         "error[A46]: the forcing has no dim 'time'.\nhelp: rename the dim of its times: ds.rename(t='time').",
