@@ -177,7 +177,7 @@ class Engine:
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """The neighbour tables that calls bring along."""
+        """The neighbour tables that calls bring along; empty for a template, each of whose calls is checked whole."""
         fencil = self.program.program
         return (
             frozenset(tables_of(fencil)) - self.program.constants.keys() if isinstance(fencil, Fencil) else frozenset()

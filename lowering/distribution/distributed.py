@@ -535,7 +535,11 @@ class Distributed:
         return results
 
     def _is_plain(self, step: Step, ready: PreparedCall, arguments: Mapping[str, Any]) -> bool:
-        """True if arrays like these are blocks as the step reads them, and its results need no conversion."""
+        """True if later calls with arrays of these kinds (`_call_key`) may skip all checks and go to `_again`.
+
+        All fields that the step reads are given, as distributed blocks without padding and in its order; no neighbour
+        table, whose entries are checked, and no tuple is among them; and the results are blocks, too.
+        """
         params = [*step.reads, *step.program.results]
         return (
             not step.shared
@@ -546,7 +550,7 @@ class Distributed:
         )
 
     def _again(self, step: Step, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The outputs of a call of a known kind (`quick`)."""
+        """The outputs of a call of a kind that `_is_plain` allowed, straight from the arrays."""
         with jax.enable_x64(True):
             outputs, failures = step.run({**{p.name: (arguments[p.name],) for p in step.reads}, **step.placed_fixed})
             raise_failures(failures, step.checks)

@@ -239,8 +239,9 @@ class Step:
         )
 
     def gathered(self, array: Any, dims: Dims) -> Any:
-        """An array without its padding, in the caller's order; whole on every device unless it is distributed
-        evenly.
+        """An array without its padding, in the caller's order, whole on every device.
+
+        One that has neither padding nor another order (`is_even`) stays distributed as it is.
         """
         sides = self._sides(dims)
         if self.is_even(dims):

@@ -210,7 +210,7 @@ def _at_entries(
                 image_points = image_points.along(d, (a.start, a.stop))
         result |= image_points.onto(operand_dims.names)
     if reads.boxes:
-        # points without an entry are points all the same
+        # allocated is the hull: absent neighbours have values there, too
         reached = result.hull if result else operand_dims
         unbounded = replace(access, at={**access.at, **{d: reached[d] for d in entries_of}})
         return image(unbounded, node, arg, needed)

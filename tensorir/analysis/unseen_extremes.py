@@ -77,7 +77,10 @@ EVERYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The abstract value of an expression in a row that holds a NaN."""
+    """The abstract value of an expression in a row that holds a NaN, in two programs that differ in the extreme there.
+
+    A NaN that is known is one in both.
+    """
 
     differs: bool = False
     """True if the value may depend on the extreme."""

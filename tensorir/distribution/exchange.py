@@ -367,6 +367,8 @@ def part_of_exchange(local: Localised, plan: Exchange, fields: Set[str]) -> tupl
     """The exchange restricted to some fields: the program with only their views, and their messages; empty rounds are
     dropped.
 
+    For programs without an unstructured mesh, whose lists of points (`Exchange.mesh`) are of all fields together.
+
     >>> import tensorir as ti
     >>> from tensorir.distribution.local_program import localised
     >>> field = "tensor<float, I[0:8]>"

@@ -299,7 +299,8 @@ class Localiser:
     def inside(self, part: Dims, whole: Dims | None, frame: Frame) -> Expr | bool:
         """The condition that a point lies in `part`, along the distributed dims; True or False where that is decided.
 
-        Ends of `part` that are ends of `whole` are not compared: no point lies beyond them.
+        Ends of `part` that are ends of `whole` are not compared: no point lies beyond them; with None for `whole` both
+        ends are. `frame`: the distance of the point from the block's own coordinates, () for none.
         """
         condition: Expr | bool = True
         for d, i in part.items:
@@ -601,7 +602,9 @@ def _combined(localiser: Localiser, node: Call, frame: Frame, scope: Scope) -> M
     """A fold along a distributed dim: each block folds its points from the identity, and the partial results are
     combined.
 
-    Appends a `Fold`, whose parameter holds the combined value in later stages; gives `op(init, parameter)`.
+    Points of the block outside of the folded interval, or padding, count as the identity. Appends a `Fold`, whose
+    parameter holds the combined value in later stages, along other distributed dims on the points that devices read
+    there (`Localiser.box`); gives `op(init, parameter)`.
     """
     fold, monoid = node.fold, monoid_of(node)
     assert fold is not None and monoid is not None

@@ -216,11 +216,12 @@ class BlockPrograms:
     def whole(
         self, regions: Iterable[Mapping[str, Dims]], blocks: Mapping[str, Mapping[str, int]]
     ) -> tuple[str, str] | None:
-        """A parameter and a dim, where some region reads the whole dim though `blocks` cuts it in several; None if
-        there is none.
+        """A parameter and a dim that a region of the results needs whole, though it has several blocks; else None.
 
-        It is a global dependence (a fold, a periodic boundary) unless the halo of a stencil happens to be as wide. Of
-        regions with the same dims only the first and last are checked.
+        `regions`: the blocks of the results; `blocks`: the number of blocks along each dim of each parameter. Needed
+        whole by a fold, a periodic boundary, or a stencil whose halo is at least as wide as the dim; a block that a
+        narrower halo extends to the whole dim does not count. Of consecutive regions with the same dims only the first
+        and last are checked.
         """
         for _, alike in itertools.groupby(regions, lambda r: frozenset(next(iter(r.values())).names)):
             first_region, *other_regions = alike

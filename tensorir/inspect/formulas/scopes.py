@@ -62,7 +62,7 @@ class Tensor:
     places: tuple[tuple[str, str], ...]
     """Its dims, and under which name a point has each."""
     lag: tuple[str, int] | None = None
-    """Of a state of a recurrence: along which dim, and how far, lies what is read."""
+    """Of the state in the body of a recurrence: (dim, -1 or 1), the level before; it can be read at a point alone."""
     value: syntax.Expression | None = None
     scope: Scope | None = None
     """What an intermediate is, and what the names in it stand for."""
@@ -242,7 +242,10 @@ class Scopes:
         return self.known[place]
 
     def called(self, entry: Function, arguments: Sequence[Facts]) -> Rule[Function]:
-        """A function with a name, its parameters and results with the dims that they have."""
+        """Fills in the scope, parameters and results of a named function at its first application.
+
+        Parameters without a type take the facts of the first `arguments`.
+        """
         if entry.inner is None:
             assert isinstance(entry.node, syntax.Lambda)
             params: list[Tensor] = []
@@ -250,10 +253,11 @@ class Scopes:
                 facts = facts if p.type is None else declared(p)
                 params.append(Tensor(self.symbol(p.name), facts, self.places(facts.dims)))
             names: dict[str, Any] = {p.name: t for p, t in zip(entry.node.params, params, strict=True)}
-            body, entry.inner = yield self.opened(entry.node.body, Scope(names, entry.scope))
+            body, inner = yield self.opened(entry.node.body, Scope(names, entry.scope))
+            entry.inner = inner
             entry.params = tuple(params)
             entry.values = body.values if isinstance(body, syntax.Results) else (body,)
-            results: list[Facts] = yield self.each(entry.values, entry.inner or entry.scope)
+            results: list[Facts] = yield self.each(entry.values, inner)
             entry.results = tuple(results)
         return entry
 
