@@ -248,6 +248,37 @@ def test_an_offset_of_any_type_of_integers_leads_as_far_as_it_says(element):
     np.testing.assert_array_equal(interpret(program, blocks)["y"].array, expected)
 
 
+# The memory in which fields lie
+
+CUBE = np.zeros((4, 6, 8))
+LAYOUTS = {
+    "rows": (CUBE[1], (0, 1), (6, 8)),
+    "columns": (CUBE[2].T, (1, 0), (6, 8)),
+    "rows with padding": (CUBE[0][:, :5], (0, 1), (6, 8)),
+    "planes with padding, turned": (CUBE.transpose(2, 0, 1)[:7, :, :5], (1, 2, 0), (4, 6, 8)),
+    "planes with whole rows": (CUBE[:, :5, :], (0, 1, 2), (4, 6, 8)),
+    "rows that begin later": (CUBE[0][:, 1:], (0, 1), (6, 8)),
+    "the last rows, of which the last one ends before its padding": (CUBE[3][:, 1:], (0, 1), (6, 7)),
+    "memory of others": (np.frombuffer(bytearray(192), "float64").reshape(4, 6)[:, :5], (0, 1), (4, 6)),
+    "every second of a row": (CUBE[0][:, ::2], (0, 1), (6, 4)),
+    "rows that are no whole number of elements apart": (
+        np.ndarray((3, 4), "float64", bytearray(120), 0, (36, 8)), (0, 1), (3, 4),
+    ),
+    "windows that overlap": (np.lib.stride_tricks.sliding_window_view(np.zeros(9), 4), (1, 0), (4, 6)),
+    "no points": (CUBE[0][:0, :5], (0, 1), (0, 5)),
+    "one dim": (CUBE[0, 0, :5], (0,), (5,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "order", "shape"), LAYOUTS.values(), ids=LAYOUTS)
+def test_the_layout_of_an_array_has_the_padding_that_is_in_its_memory(
+    array: np.ndarray, order: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    from tensorir.iterator.running import Layout, layout_of
+
+    assert layout_of(array) == Layout(order, shape)
+
+
 # What is said of iterator IR that cannot be lifted
 
 X = TensorType(scalar_of(np.dtype(float)), Dims.of(I=(0, 9)))
