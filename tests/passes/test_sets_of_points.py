@@ -133,6 +133,34 @@ def test_sets_of_points_are_sets_of_tuples(seed: int) -> None:
     assert points_of(a.image(at)) == image
 
 
+def boxes(*each: tuple[int, int, int, int]) -> IntegerSet:
+    union = IntegerSet(("I", "J"))
+    for a, b, c, d in each:
+        union |= IntegerSet.box(Dims.of(I=(a, b), J=(c, d)))
+    return union
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        (boxes(), "nothing"),
+        (boxes((1, 2, 3, 4)).onto(()), "its value"),
+        (boxes((1, 2, 0, 2), (0, 4, 0, 3), (7, 9, 5, 6)), "I[0:4], J[0:3] and I[7:9], J[5:6]"),
+        (boxes((0, 4, 0, 3), (1, 2, 0, 2), (7, 9, 5, 6)), "I[0:4], J[0:3] and I[7:9], J[5:6]"),
+        (boxes((0, 4, 0, 2), (0, 2, 2, 4), (0, 1, 6, 7)), "I[0:4], J[0:2] and I[0:2], J[2:4] and I[0:1], J[6:7]"),
+        (boxes((0, 4, 0, 2), (0, 2, 2, 4), (0, 1, 6, 7), (5, 6, 0, 1)).within(Dims.of(I=(0, 2))),
+         "I[0:2], J[0:4] and I[0:1], J[6:7]"),
+        (boxes((0, 4, 0, 2), (0, 2, 2, 4)).within(Dims.of(I=(0, 2))), "I[0:2], J[0:4]"),
+        (boxes((0, 2, 0, 1), (2, 3, 0, 1), (5, 6, 0, 1)), "I[0:3], J[0:1] and I[5:6], J[0:1]"),
+        (boxes((0, 1, 0, 1), (2, 3, 2, 3), (4, 5, 4, 5), (6, 7, 6, 7)), "4 points of I[0:7], J[0:7]"),
+        (IntegerSet.rows(("I", "J"), np.array(CLOUD)), "6 points of I[0:4], J[0:4]"),
+        (IntegerSet.rows(("I",), np.array([[5], [2], [4], [3]])), "I[2:6]"),
+    ],
+)  # fmt: skip
+def test_points_are_said_in_as_few_boxes_as_there_are(points: IntegerSet, words: str) -> None:
+    assert str(points) == words
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_regions_are_sets_of_points(seed: int) -> None:
     chance = Random(seed)
