@@ -39,8 +39,8 @@ _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
-MESSAGES = re.compile(r"span|help|notes?|message|severity|at|start|stop|end|place|begin")
-"""Keywords of diagnostics."""
+MESSAGES = re.compile(r"span|help|notes?|message|severity|at|start|stop|end|place|begin|strict")
+"""Keywords of diagnostics, and the one by which `zip` checks what its caller has already made so."""
 REFUSALS = re.compile(r"(?i)diagnostic|error|fail|wrong|refus|complain|_note|unsupported|leaves")
 """Calls that make diagnostics: a change in them seldom moves more than a caret, and is drawn a quarter as often."""
 

@@ -184,6 +184,22 @@ def test_the_lift_on_a_mesh_is_the_interpreter(text: str) -> None:
     agree(MESH.format(text), Block(x, RNG.uniform(0.5, 2, 5)), Block(y, np.zeros(4)))
 
 
+@pytest.mark.parametrize("element", ["float64", "int32", "bool"])
+@pytest.mark.parametrize("slot", [0, 2])
+def test_a_neighbour_that_is_read_alone_and_missing_is_zero(slot: int, element: str) -> None:
+    x = np.array([3, 1, 4, 1, 5]).astype(element)
+    types = [TensorType(scalar_of(np.dtype(element)), Dims.of(**{d: (0, n)})) for d, n in (("Edge", 5), ("Vertex", 4))]
+    program = ti.iterator.parse(MESH.format(f"(⇑(λ(e) → ·⟪V2Eₒ, {slot}ₒ⟫(e)))(x)"))
+    (found,) = ti.lift(program, args=types, offset_provider=OFFSETS)(x, None)
+    np.testing.assert_array_equal(found, np.where(V2E[:, slot] >= 0, x[V2E[:, slot]], 0))
+    assert found.dtype == x.dtype
+    if slot == 0:
+        ti.lift(program, args=types, offset_provider=OFFSETS, holes="refuse")(x, None)
+    else:
+        with pytest.raises(ti.DiagnosticError):
+            ti.lift(program, args=types, offset_provider=OFFSETS, holes="refuse")(x, None)
+
+
 def test_the_interpreter_changes_nothing_that_it_is_given() -> None:
     x, y = (Block(Dims.of(Edge=(0, 5)), np.ones(5)), Block(Dims.of(Vertex=(0, 4)), np.zeros(4)))
     found = interpret(ti.iterator.parse(MESH.format(UNSTRUCTURED[0])), {"x": x, "y": y}, OFFSETS)

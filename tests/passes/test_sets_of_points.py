@@ -208,7 +208,14 @@ def index_sum(chance: Random, depth: int = 2) -> tuple[Affine, Callable[[dict[st
     constant = total.constant
     for _ in range(chance.randrange(1, 4)):
         c = chance.choice((1, 1, 2, -1, 4, 8, 3, -4))
-        if depth and chance.random() < 0.5:
+        if depth and chance.random() < 0.2:
+            # the quotient of a sum, less that of another that is near
+            inner, meaning, names = index_sum(chance, depth - 1)
+            by, on = chance.choice((2, 3, 4)), chance.randrange(-5, 9)
+            part = quotient(inner.plus(number(on)), by, RANGES).minus(quotient(inner, by, RANGES))
+            value = lambda v, m=meaning, by=by, on=on: (m(v) + on) // by - m(v) // by
+            used |= names
+        elif depth and chance.random() < 0.5:
             inner, meaning, names = index_sum(chance, depth - 1)
             by, left = chance.choice((1, 2, 3, 4, 8)), chance.random() < 0.5
             part = remainder(inner, by, RANGES) if left else quotient(inner, by, RANGES)
@@ -261,8 +268,13 @@ def test_normal_forms_of_sums_of_indices_have_their_values_and_bounds(seed: int)
          "i + (i + j) // 2"),
         (quotient(variable("i").times(7).plus(variable("n")), 8, {"i": (0, 6), "n": (6, 7)}), "i"),
         (quotient(variable("i").times(8).plus(variable("x")), 8, {}), "i + x // 8"),
+        # a remainder is less than what it divides by, whatever is divided
+        (quotient(remainder(variable("x"), 4, {}).times(2).plus(variable("n")), 8, RANGES), "0"),
+        (quotient(remainder(variable("x"), 4, {}).plus(variable("i").times(4)), 4, RANGES), "i"),
+        (quotient(remainder(variable("x"), 4, {}).times(8).plus(variable("i")), 8, RANGES), "x - (x // 4)*4"),
         (variable("i").times(-2).minus(number(3)), "-i*2 - 3"),
         (variable("i").minus(variable("i")), "0"),
+        (folded(quotient(variable("x"), 2, {})), "x // 2"),
         (folded(variable("i").times(3).minus(quotient(variable("i"), 2, {}).times(3))), "((i + 1) // 2)*3"),
     ],
 )  # fmt: skip
