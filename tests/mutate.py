@@ -166,13 +166,14 @@ def draw(every: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def change(mutant: Mutant) -> str:
-    """A mutant in a line that stays the same where lines are added before it.
+    """A mutant in a line that stays the same where lines are added before it; constants with the line around them.
 
-    >>> change(Mutant("constant", "p.py", 3, "0", "1", ""))
-    'p.py: constant: 0 -> 1'
+    >>> change(Mutant("constant", "p.py", 2, "0", "1", "def f(x):\\n    return x + (1)"))
+    'p.py: constant: 0 -> 1: return x + (1)'
     """
     before, after = (" ".join(side.split())[:90] for side in (mutant.before, mutant.after))
-    return f"{mutant.path}: {mutant.kind}: {before} -> {after}"
+    around = mutant.text.split("\n")[mutant.line - 1].strip() if mutant.kind == "constant" else ""
+    return f"{mutant.path}: {mutant.kind}: {before} -> {after}{': ' if around else ''}{around}"
 
 
 def survivors() -> dict[str, str]:

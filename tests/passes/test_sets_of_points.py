@@ -253,6 +253,33 @@ def test_normal_forms_of_sums_of_indices_have_their_values_and_bounds(seed: int)
     assert [moved.at(v) for v in places] == [(2 * v["i"] + v["j"]) // 3 + v["i"] for v in by_value]
 
 
+i, j, n, x = map(variable, "ijnx")
+
+
+@pytest.mark.parametrize(
+    "total",
+    [
+        remainder(x, 4, {}),
+        remainder(x, 4, {}).times(3),
+        j.minus(remainder(x, 4, {})).plus(number(5)),
+        quotient(x.plus(number(3)), 4, {}).minus(quotient(x, 4, {})),
+        quotient(x, 4, {}).minus(quotient(x.plus(number(3)), 4, {})).times(2),
+        quotient(x.plus(number(-6)), 4, {}).minus(quotient(x, 4, {})).plus(j).plus(number(5)),
+        quotient(x, 4, {}).minus(quotient(x, 8, {}).times(2)),
+        j.times(3).plus(quotient(x, 4, {})).minus(quotient(x, 8, {}).times(2)),
+        quotient(x.plus(number(8)), 4, {}).minus(quotient(x, 8, {}).times(2)),
+        quotient(x, 3, {}).plus(j),
+        quotient(x, 3, {}).times(-2).minus(j),
+    ],
+    ids=str,
+)
+def test_bounds_of_remainders_and_of_differences_of_quotients_are_tight(total: Affine) -> None:
+    ranges = {"x": (-9, 50), "j": (2, 7)}
+    values = [total.at({"x": x, "j": j}) for x in range(-9, 51) for j in range(2, 8)]
+    assert total.range(ranges) == (min(values), max(values))
+    assert total.range({"j": (2, 7)}) is None
+
+
 @pytest.mark.parametrize(
     ("total", "text"),
     [
