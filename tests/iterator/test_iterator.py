@@ -184,6 +184,23 @@ def test_the_lift_on_a_mesh_is_the_interpreter(text: str) -> None:
     agree(MESH.format(text), Block(x, RNG.uniform(0.5, 2, 5)), Block(y, np.zeros(4)))
 
 
+@pytest.mark.parametrize("start", [0, 1, 2])
+@pytest.mark.parametrize("stop", [4, 5, 6])
+def test_rows_that_a_table_lacks_are_named(start: int, stop: int) -> None:
+    x, table = np.array([3.0, 1.0, 4.0, 1.5, 9.0]), Table("V2E", ("Vertex",), "V2E", "Edge", V2E, (1,), True)
+    types = [TensorType(scalar_of(x.dtype), Dims.of(**{d: (0, n)})) for d, n in (("Edge", 5), ("Vertex", 7))]
+    program = ti.iterator.parse(MESH.format("(⇑(λ(e) → ·⟪V2Eₒ, 1ₒ⟫(e)))(x)").replace("[0, 4[", f"[{start}, {stop}["))
+    if start >= 1 and stop <= 5:
+        (found,) = ti.lift(program, args=types, offset_provider={"V2E": table})(x, None)
+        np.testing.assert_array_equal(found, x[V2E[start - 1 : stop - 1, 1]])
+        return
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.lift(program, args=types, offset_provider={"V2E": table})
+    (said,) = refused.value.diagnostics
+    assert said.code == "TI10"
+    assert said.message == f"'V2E' has no rows of Vertex[{start}:{stop}], which 'f' reads."
+
+
 @pytest.mark.parametrize("element", ["float64", "int32", "bool"])
 @pytest.mark.parametrize("slot", [0, 2])
 def test_a_neighbour_that_is_read_alone_and_missing_is_zero(slot: int, element: str) -> None:
