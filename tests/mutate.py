@@ -45,6 +45,10 @@ REFUSALS = re.compile(r"(?i)diagnostic|error|fail|wrong|refus|complain|_note|uns
 """Calls that make diagnostics: a change in them seldom moves more than a caret, and is drawn a quarter as often."""
 
 
+COMMUTATIVE = {"min", "max", "add", "mul", "eq", "ne", "maximum", "minimum", "bitwise_and", "bitwise_or", "gcd"}
+"""Functions of two arguments that are the same in either order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mutant:
     """One change of a file."""
@@ -62,12 +66,10 @@ class Mutant:
 def mutants(path: str, text: str) -> Iterator[Mutant]:
     """Every change of a text, each alone; what only says something (messages, types, `__all__`) stays.
 
-    >>> for m in mutants("p.py", "def f(x):\\n    g(x, 1)\\n    return not x and x + 1 > 2\\n"):
+    >>> for m in mutants("p.py", "def f(x):\\n    g(x, max(x, y))\\n    return not x and x + 1 > 2\\n"):
     ...     print(m.kind, m.line, m.before, "->", m.after)
-    statement 2 g(x, 1) -> pass
-    arguments 2 g(x, 1) -> g(1, x)
-    constant 2 1 -> 2
-    constant 2 1 -> 0
+    statement 2 g(x, max(x, y)) -> pass
+    arguments 2 g(x, max(x, y)) -> g(max(x, y), x)
     operator 3 not x and x + 1 > 2 -> not x or x + 1 > 2
     condition 3 not x and x + 1 > 2 -> x + 1 > 2
     condition 3 not x and x + 1 > 2 -> not x
@@ -140,8 +142,9 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.expr
         case ast.Call(ast.Name("range"), [*_, stop]) if not isinstance(stop, ast.Constant):
             yield "constant", stop, ast.BinOp(stop, ast.Sub(), ast.Constant(1))
         case ast.Call(func, arguments, keywords) if not any(isinstance(a, ast.Starred) for a in arguments):
+            commutes = len(arguments) == 2 and ast.unparse(func).rpartition(".")[2] in COMMUTATIVE
             for k, (a, b) in enumerate(pairwise(arguments)):
-                if ast.dump(a) != ast.dump(b):
+                if ast.dump(a) != ast.dump(b) and not commutes:
                     swapped = [*arguments[:k], b, a, *arguments[k + 2 :]]
                     yield "arguments", node, ast.Call(func, swapped, keywords)
         case ast.Expr(ast.Call()) | ast.AugAssign() | ast.If(orelse=[]) | ast.Continue():
