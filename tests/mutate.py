@@ -39,10 +39,14 @@ _OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
     ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
     ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
-MESSAGES = re.compile(r"span|help|notes?|message|severity|at|start|stop|end|place|begin")
-"""Keywords of diagnostics."""
+MESSAGES = re.compile(r"span|help|notes?|message|severity|at|start|stop|end|place|begin|strict")
+"""Keywords of diagnostics, and the one by which `zip` checks what its caller has already made so."""
 REFUSALS = re.compile(r"(?i)diagnostic|error|fail|wrong|refus|complain|_note|unsupported|leaves")
 """Calls that make diagnostics: a change in them seldom moves more than a caret, and is drawn a quarter as often."""
+
+
+COMMUTATIVE = {"min", "max", "add", "mul", "eq", "ne", "maximum", "minimum", "bitwise_and", "bitwise_or", "gcd"}
+"""Functions of two arguments that are the same in either order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +66,10 @@ class Mutant:
 def mutants(path: str, text: str) -> Iterator[Mutant]:
     """Every change of a text, each alone; what only says something (messages, types, `__all__`) stays.
 
-    >>> for m in mutants("p.py", "def f(x):\\n    g(x, 1)\\n    return not x and x + 1 > 2\\n"):
+    >>> for m in mutants("p.py", "def f(x):\\n    g(x, max(x, y))\\n    return not x and x + 1 > 2\\n"):
     ...     print(m.kind, m.line, m.before, "->", m.after)
-    statement 2 g(x, 1) -> pass
-    arguments 2 g(x, 1) -> g(1, x)
-    constant 2 1 -> 2
-    constant 2 1 -> 0
+    statement 2 g(x, max(x, y)) -> pass
+    arguments 2 g(x, max(x, y)) -> g(max(x, y), x)
     operator 3 not x and x + 1 > 2 -> not x or x + 1 > 2
     condition 3 not x and x + 1 > 2 -> x + 1 > 2
     condition 3 not x and x + 1 > 2 -> not x
@@ -140,8 +142,9 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.expr
         case ast.Call(ast.Name("range"), [*_, stop]) if not isinstance(stop, ast.Constant):
             yield "constant", stop, ast.BinOp(stop, ast.Sub(), ast.Constant(1))
         case ast.Call(func, arguments, keywords) if not any(isinstance(a, ast.Starred) for a in arguments):
+            commutes = len(arguments) == 2 and ast.unparse(func).rpartition(".")[2] in COMMUTATIVE
             for k, (a, b) in enumerate(pairwise(arguments)):
-                if ast.dump(a) != ast.dump(b):
+                if ast.dump(a) != ast.dump(b) and not commutes:
                     swapped = [*arguments[:k], b, a, *arguments[k + 2 :]]
                     yield "arguments", node, ast.Call(func, swapped, keywords)
         case ast.Expr(ast.Call()) | ast.AugAssign() | ast.If(orelse=[]) | ast.Continue():
@@ -166,13 +169,14 @@ def draw(every: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def change(mutant: Mutant) -> str:
-    """A mutant in a line that stays the same where lines are added before it.
+    """A mutant in a line that stays the same where lines are added before it; constants with the line around them.
 
-    >>> change(Mutant("constant", "p.py", 3, "0", "1", ""))
-    'p.py: constant: 0 -> 1'
+    >>> change(Mutant("constant", "p.py", 2, "0", "1", "def f(x):\\n    return x + (1)"))
+    'p.py: constant: 0 -> 1: return x + (1)'
     """
     before, after = (" ".join(side.split())[:90] for side in (mutant.before, mutant.after))
-    return f"{mutant.path}: {mutant.kind}: {before} -> {after}"
+    around = mutant.text.split("\n")[mutant.line - 1].strip() if mutant.kind == "constant" else ""
+    return f"{mutant.path}: {mutant.kind}: {before} -> {after}{': ' if around else ''}{around}"
 
 
 def survivors() -> dict[str, str]:
@@ -187,7 +191,8 @@ def outcome(mutant: Mutant, limit: float) -> str:
         for part in ROOT.iterdir():
             if part.name in (*near.PACKAGES, "tests"):
                 shutil.copytree(part, Path(place) / part.name, ignore=shutil.ignore_patterns("__pycache__"))
-            elif not part.name.startswith(".") and part.name != "build":
+            elif part.name == ".git" or not (part.name.startswith(".") or part.name == "build"):
+                # tests of documents ask git for their files, and without it would fail on every mutant
                 (Path(place) / part.name).symlink_to(part)
         (Path(place) / mutant.path).write_text(mutant.text, encoding="utf-8")
         # tests at the line first, since one that enters the function is the likeliest to fail

@@ -153,7 +153,9 @@ class Drawing:
         self, x: float, y: float, text: str, *, anchor: str = "start", colour: str = INK, size: float = SIZE,
         bold: bool = False,
     ) -> None:  # fmt: skip
-        """Appends a text at its baseline; `anchor` is "start", "middle" or "end"."""
+        """Appends a text at its baseline, with room behind a "start"; `anchor` is "start", "middle" or "end"."""
+        if anchor == "start":
+            self.width = max(self.width, x + width_of(text, size) + 16)
         weight = ' font-weight="bold"' if bold else ""
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}"{weight} '

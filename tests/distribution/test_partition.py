@@ -13,8 +13,9 @@ from tensorir.analysis.domains import domains
 from tensorir.distribution.exchange import exchange
 from tensorir.distribution.local_program import localised
 from tensorir.distribution.mesh_exchange import edge_coloured
-from tensorir.distribution.partition import check_axes, decompositions, partition_of
+from tensorir.distribution.partition import Decomposition, Subdomains, check_axes, decompositions, partition_of
 from tensorir.distribution.plan import DistributionPlan
+from tensorir.integers.dims import Interval
 
 SPHERE = meshes.icosahedral(1)
 RING = np.stack([np.arange(8) - 1, np.append(np.arange(1, 8), -1)], axis=1).astype(np.int32)
@@ -73,6 +74,48 @@ def test_metis_is_asked_where_it_is_installed(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pymetis", Metis)
     monkeypatch.setattr("tensorir.distribution.partition.find_spec", lambda name: name == "pymetis" or real(name))
     assert np.array_equal(ti.partition(SPHERE, 3, by="metis").owners["Vertex"], np.arange(42) % 3)
+
+
+@pytest.mark.parametrize(("start", "extent", "parts"), [*itertools.product((-3, 2), (1, 5, 6, 7, 11), (1, 2, 3, 4))])
+def test_blocks_are_lists_of_points(start: int, extent: int, parts: int):
+    d = Decomposition("I", "px", Interval(start, start + extent), parts)
+    every = list(range(start, start + extent))
+    size = -(-extent // parts)
+    blocks = [every[k * size : (k + 1) * size] for k in range(parts)]
+    assert (d.size, d.even) == (size, size * parts == extent)
+    assert [list(range(b.start, b.stop)) for b in d.blocks()] == blocks
+    assert [d.owner(p) for p in every] == [k for k, block in enumerate(blocks) for _ in block]
+    places = [d.start(k) + place for k in range(parts) for place in range(size)]
+    assert places == list(range(d.padded.start, d.padded.stop))
+    for low, high in itertools.combinations(range(start - 2, start + extent + 3), 2):
+        assert d.own(Interval(low, high)).tolist() == [low <= p < high for p in places]
+        common = d.common(Interval(low, high))
+        everywhere = [place for place in range(size) if all(low <= d.start(k) + place < high for k in range(parts))]
+        assert list(range(common.start, common.stop)) == everywhere
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_subdomains_are_lists_of_points(seed: int):
+    chance = np.random.default_rng(seed)
+    parts, start = int(chance.integers(1, 5)), int(chance.integers(-3, 4))
+    owners = chance.permutation(np.append(np.arange(parts), chance.integers(0, parts, chance.integers(0, 9))))
+    extent = len(owners)
+    whole = Interval(start, start + extent)
+    d = Subdomains("V", "px", whole, parts, owners.astype(np.int32))
+    of = [[p for p in range(extent) if owners[p] == k] for k in range(parts)]
+    size = max(map(len, of))
+    assert (d.counts, d.size, d.extent) == (tuple(map(len, of)), size, extent)
+    assert (d.padded.start, d.padded.stop) == (start, start + parts * size)
+    assert [mine.tolist() for mine in d.each] == of
+    assert d.owned.tolist() == [k * extent + p for k, mine in enumerate(of) for p in mine]
+    padded = [[*mine, *[mine[0]] * (size - len(mine))] for mine in of]
+    assert d.dealt.tolist() == padded
+    assert d.places.tolist() == [owners[p] * size + of[owners[p]].index(p) for p in range(extent)]
+    for low, high in itertools.combinations(range(start - 1, start + extent + 2), 2):
+        held = [[low <= start + p < high for p in mine] + [False] * (size - len(mine)) for mine in of]
+        assert d.own(Interval(low, high)).reshape(parts, size).tolist() == held
+        common = d.common(Interval(low, high))
+        assert (common.start, common.stop) == (0, min(map(len, of)) if Interval(low, high) == whole else 0)
 
 
 @pytest.mark.parametrize("split", [1, 3, 4, 7])

@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
+from tensorir.binding.coordinates import round_of, signed_period
 
 # Boundary conditions against NumPy's padding
 
@@ -263,6 +264,44 @@ def test_an_interval_that_is_no_whole_turn_is_refused():
     cut = ti.field_operator(lambda h: ti.extend(h(LON + 1) - h, {LON: 1}, TURN))
     with pytest.raises(ti.DiagnosticError, match=r"V42\]: the period of lon is 360, and its labels go round in 350"):
         cut(lon)
+
+
+UNEVEN = [0.0, 10.0, 50.0, 100.0, 200.0, 250.0, 300.0, 330.0]
+SEVENTHS = [51.4 * k for k in range(7)]
+PERIODS = {
+    "with few digits": (SEVENTHS, 360.0, 360.0),
+    "with few digits, falling": ([-x for x in SEVENTHS], 360.0, -360.0),
+    "with a twentieth of a step more": (SEVENTHS, 362.3, 362.3),
+    "with more than that": (SEVENTHS, 362.5, "go round in 359.8",
+                            "say that of the labels: ti.boundary.periodic(359.8)"),
+    "with the first point again": ([0.0, 90.0, 180.0, 270.0, 360.0], 360.0, "go round in 450",
+                                   "lon has its first point twice: x.isel(lon=slice(None, -1))"),
+    "with the first point about again": ([0.0, 90.0, 180.0, 270.0, 360.0], 364.0, "go round in 450",
+                                         "lon has its first point twice: x.isel(lon=slice(None, -1))"),
+    "whole numbers": ([3, 4, 5, 6], 4.0, 4.0),
+    "one alone": ([5.0], 360.0, 360.0),
+    "uneven": (UNEVEN, 360.0, 360.0),
+    "uneven, falling": (UNEVEN[::-1], -360.0, -360.0),
+    "uneven, of the span": (UNEVEN, 330.0, "span 330", "lon has its first point twice: x.isel(lon=slice(None, -1))"),
+    "uneven, of the span and two steps": (UNEVEN, 530.0, 530.0),
+    "uneven, of more": (UNEVEN, 531.0, "span 330", "both have one unit"),
+    "up and down": ([0.0, 10.0, 5.0], 360.0, "neither rise nor fall throughout",
+                    "bring them in order: x.sortby('lon')"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PERIODS.values(), ids=PERIODS)
+def test_a_period_fits_labels_that_go_round_in_it(case):
+    labels, period, expected, *help = case
+    around = round_of(xr.Variable("lon", labels))
+    if isinstance(expected, float):
+        assert signed_period("lon", period, around) == expected
+        return
+    with pytest.raises(ti.DiagnosticError) as refused:
+        signed_period("lon", period, around)
+    (found,) = refused.value.diagnostics
+    said = f"the period of lon is {period:.9g}, and its labels {expected}."
+    assert (found.code, found.message, found.help) == ("V42", said, f"{help[0]}.")
 
 
 def test_uneven_edges_go_on_by_the_period_of_the_centres():

@@ -2,8 +2,11 @@
 
 import functools
 import html.parser
+import itertools
+import math
 import re
 import xml.etree.ElementTree as ElementTree
+import zlib
 
 import numpy as np
 import pytest
@@ -11,7 +14,12 @@ import xarray as xr
 
 import tensorir as ti
 from stencils import library, meshes
-from tensorir.integers.dims import Dims
+from tensorir.distribution.exchange import exchange
+from tensorir.distribution.local_program import localised
+from tensorir.distribution.partition import Decomposition, Subdomains
+from tensorir.distribution.plan import DistributionPlan
+from tensorir.inspect.devices import distribution
+from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build
 from tensorir.ir.rewrite import with_label
 from tensorir.ir.types import FunctionType, TensorType
@@ -273,10 +281,21 @@ MESH = meshes.icosahedral(1)
 
 
 def texts(picture) -> list[str]:
-    """The texts of a picture, which must be well-formed."""
+    """The texts of a picture, which must be well-formed: texts lie inside of it, and not on each other."""
     root = ElementTree.fromstring(picture._repr_svg_())
     assert root.tag.endswith("svg")
-    return ["".join(e.itertext()) for e in root.iter() if e.tag.endswith("text")]
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    shown = [("".join(e.itertext()), e) for e in root.iter() if e.tag.endswith("text")]
+    boxes: list[tuple[float, float, float, float, str]] = []
+    for text, e in shown:
+        x, y, size = (float(e.get(name, 0)) for name in ("x", "y", "font-size"))
+        long = 0.61 * size * len(text)
+        x -= {"start": 0.0, "middle": 0.5, "end": 1.0}[e.get("text-anchor", "")] * long
+        assert 0 <= x <= x + long <= width + 1 and 0.7 * size <= y <= height, text
+        boxes.append((x, y - 0.7 * size, x + long, y, text))
+    for a, b in itertools.combinations(boxes, 2):
+        assert min(a[2], b[2]) <= max(a[0], b[0]) or min(a[3], b[3]) <= max(a[1], b[1]), (a, b)
+    return [text for text, _ in shown]
 
 
 def test_a_footprint_has_the_weights_of_a_linear_program():
@@ -418,6 +437,160 @@ def test_a_mesh_shows_the_neighbours_of_a_point():
     assert str(found).endswith("; slot 5 is empty.")
     for name in MESH.tables:
         texts(ti.inspect.table(MESH, 1, name))
+
+
+def plan(text: str, owners: dict, tables: dict | None = None) -> DistributionPlan:
+    local = localised(ti.parse(text), owners, tables or {})
+    return DistributionPlan(local, exchange(local))
+
+
+def shapes(picture, kind: str) -> list[tuple[dict[str, str], str]]:
+    """The attributes of shapes of a kind, and what is shown over each."""
+    root = ElementTree.fromstring(picture.svg)
+    return [(dict(e.attrib), "".join(e.itertext())) for e in root.iter() if e.tag.endswith(kind)]
+
+
+def numbers(text: str) -> list[float]:
+    return [float(x) for x in re.findall(r"-?[\d.]+", text)]
+
+
+PERIODIC = """f(y: tensor<float, I[0:9], J[1:11]>, x: tensor<float, I[0:9], J[0:12]>) {
+  y ← ⟪I, -2⟫(concat(⟪I, 9⟫(subset(x, I[7:9])), x)) + ⟪J, 1⟫(x) - ⟪J, -1⟫(x);
+}"""
+
+
+BLOCKS = {"I": Decomposition("I", "px", Interval(0, 9), 3), "J": Decomposition("J", "py", Interval(0, 12), 5)}
+JUMPS = """f(y: tensor<float, V[0:14]>, x: tensor<float, V[0:14]>, T: tensor<int, V[0:14], _NB_V[0:1]>) {
+  y ← ⟪T, 0⟫(x) + x;
+}"""
+OWNERS = np.array([0, 0, *range(1, 13)])
+PARTS = {"V": Subdomains("V", "px", Interval(0, 14), 13, OWNERS)}
+READS = np.array([[(k + 3) % 14] for k in range(14)])
+
+
+def test_halos_are_drawn_at_the_side_from_which_they_come_in_the_colour_of_their_sender():
+    found = distribution(plan(PERIODIC, BLOCKS))
+    assert texts(found)[-1] == "the first blocks along each dim"
+    rects = [(numbers(" ".join(a[n] for n in ("x", "y", "width", "height"))), a, said)
+             for a, said in shapes(found, "rect") if said]  # fmt: skip
+    blocks = {said: (box, a["stroke"]) for box, a, said in rects if "→" not in said}
+    # blocks of device (k, j), of which the first four along J are drawn, are beside each other along both dims
+    at = {(k, j): blocks[f"I[{3 * k}:{3 * k + 3}], J[{3 * j}:{3 * j + 3}]"] for k in range(3) for j in range(4)}
+    assert len(blocks) == 12 and len({colour for _, colour in blocks.values()}) == 12
+    for (k, j), ((x, y, w, h), _) in at.items():
+        right, below = at.get((k + 1, j)), at.get((k, j + 1))
+        assert right is None or (right[0][0] > x + w and right[0][1] == y)
+        assert below is None or (below[0][1] > y + h and below[0][0] == x)
+        (name,) = [said for a, said in shapes(found, "text") if said == f"{k}, {j}" and x < float(a["x"]) < x + w]
+        assert name
+    halos, arrows = set(), set()
+    for (x, y, w, h), a, said in rects:
+        if "→" in said:
+            axis, source, target = said[:2], int(said[3]), int(said[7])
+            along, line = ("px", [k for k in at if k[0] == target]), ("py", [k for k in at if k[1] == target])
+            (place,) = [
+                k for k in (along if axis == "px" else line)[1]
+                if (at[k][0][1] == y if axis == "px" else at[k][0][0] == x)
+            ]  # fmt: skip
+            left, top, wide, high = at[place][0]
+            before = {left - x - w, top - y - h} & {2.0}
+            assert before or {x - left - wide, y - top - high} & {2.0}, said
+            sender = (source, place[1]) if axis == "px" else (place[0], source)
+            assert a["fill"] == at[sender][1]
+            (points,) = [t for b, t in shapes(found, "text") if b["fill"] == "#ffffff" and x < float(b["x"]) < x + w
+                         and y < float(b["y"]) <= y + h]  # fmt: skip
+            halos.add((axis, source, place, bool(before), points))
+    lines = [numbers(a["d"]) for a, _ in shapes(found, "path")]
+    for x, y, x2, y2 in (line for line in lines if len(line) == 4):
+        # an arrow runs from block to block and ends in a tip that opens backwards
+        centres = {k: (left + wide / 2, top + high / 2) for k, ((left, top, wide, high), _) in at.items()}
+        start, end = (min(centres, key=lambda k: math.dist(centres[k], p)) for p in ((x, y), (x2, y2)))
+        assert start != end
+        arrows.add((start, end))
+        (tip,) = [p for p in lines if len(p) == 6 and p[2:4] == [x2, y2]]
+        back = [(tip[k] - x2) * (x2 - x) + (tip[k + 1] - y2) * (y2 - y) for k in (0, 4)]
+        assert back[0] < 0 and back[1] < 0 and (tip[0], tip[1]) != (tip[4], tip[5])
+    periodic = {("px", (k - 1) % 3, (k, j), True, "2") for k in range(3) for j in range(4)}
+    upwards = {("py", j + 1, (k, j), False, "1") for k in range(3) for j in range(3)}
+    downwards = {("py", j, (k, j + 1), True, "1") for k in range(3) for j in range(3)}
+    assert halos == periodic | upwards | downwards
+    across = {((k, j), (k + 1, j)) for k in range(2) for j in range(4)}
+    down = {((k, j), (k, j + 1)) for k in range(3) for j in range(3)}
+    assert arrows == across | down | {(b, a) for a, b in down}
+
+
+def test_the_first_devices_of_a_mesh_are_a_ring_with_the_bytes_that_each_sends():
+    found = distribution(plan(JUMPS, PARTS, {"T": READS}))
+    assert texts(found)[-1] == "points of V; lines: bytes sent; the first 12 devices"
+    sends = {(OWNERS[READS[k, 0]], OWNERS[k]) for k in range(14)}
+    drawn = {(a, b) for a, b in sends if max(a, b) < 12 and a != b}
+    discs = {k: tuple(numbers(f"{a['cx']} {a['cy']}")) for k, (a, _) in enumerate(shapes(found, "circle"))}
+    assert [said for _, said in shapes(found, "circle")] == ["2 V", *["1 V"] * 11]
+    curves = [numbers(a["d"]) for a, _ in shapes(found, "path")]
+    where = {place: k for k, place in discs.items()}
+    assert {(where[x, y], where[x2, y2]) for x, y, _, _, x2, y2 in curves} == drawn and len(curves) == len(drawn)
+    # each line bends to the left of its way, so that one back lies beside it, and its number stands at it
+    for x, y, x1, y1, x2, y2 in curves:
+        assert (x2 - x) * (y1 - y) - (y2 - y) * (x1 - x) < 0
+    assert texts(found)[: len(drawn)] == ["8"] * len(drawn)
+    middle = np.mean(list(discs.values()), axis=0)
+    reach = [np.hypot(*(place - middle)) for place in discs.values()]
+    np.testing.assert_allclose(reach, np.mean(reach), rtol=1e-2)
+
+
+SUM = ti.parse("""
+  f(y: tensor<float, I[0:19], J[0:3]>, x: tensor<float, I[-2:20], J[0:3], K[0:4]>, a: tensor<float, I[-1:19]>) {
+    y ← let s = reduce(+, 0.0, K)(⟪I, -2⟫(x)) + ⟪I, 1⟫(reduce(+, 0.0, K)(x)); s × 2.5e-4 - 1e6 × ⟪I, -1⟫(a);
+  }""")
+WIDE = ti.parse("""
+  f(y: tensor<float, I[0:40], J[0:2]>, x: tensor<float, I[0:60], J[0:2]>) {
+    y ← ⟪I, 20⟫(x) - 2.0 × x + ⟪I, 3⟫(x);
+  }""")
+ROW = "f(y: tensor<float, I[2:10]>, x: tensor<float, I[0:12]>) { y ← ⟪I, 2⟫(x) - ⟪I, -2⟫(x); }"
+LINES = ti.parse("f(y: tensor<float, I[0:2]>, x: tensor<float, I[0:2]>) {" + "y ← x × 1.0; y ← x + y;" * 60 + "}")
+LOOKED_AT = {
+    "the weights of a stencil": (lambda: ti.inspect.footprint(HDIFF, at={"I": 4, "J": 4}), 2814207750),
+    "large and small weights of two inputs": (lambda: ti.inspect.footprint(SUM, at={"I": 7, "J": 1}), 2866764623),
+    "weights at the edge of an input that is wide": (lambda: ti.inspect.footprint(WIDE, at={"I": 39}), 2317737297),
+    "points of a mesh": (
+        lambda: ti.inspect.footprint(
+            library.load("nabla").bind(**{n: MESH.tables[n] for n in ("E2V", "V2E")}), at={"Vertex": 5}
+        ), 4098353849,
+    ),
+    "the dataflow of a stencil": (lambda: ti.inspect.dataflow(HDIFF), 1944751607),
+    "the dataflow of a scan": (
+        lambda: ti.inspect.dataflow(library.load("tridiagonal").specialise(n=9, m=9, l=9)), 80810532,
+    ),
+    "single operations": (lambda: ti.inspect.dataflow(SUM), 3480947974),
+    "nested domains": (lambda: ti.inspect.domains(HDIFF), 2100814965),
+    "domains along three dims": (lambda: ti.inspect.domains(SUM), 1017791022),
+    "a change": (lambda: ti.inspect.before_after("temporaries(min_uses=2), simplify", HDIFF), 2045616002),
+    "a change of a hundred lines": (lambda: ti.inspect.before_after("simplify", LINES), 1673491440),
+    "halos along two dims": (lambda: distribution(plan(PERIODIC, BLOCKS)), 1165101339),
+    "halos along one dim": (
+        lambda: distribution(plan(ROW, {"I": Decomposition("I", "px", Interval(0, 12), 5)})), 1980095590,
+    ),
+    "parts of a mesh": (lambda: distribution(plan(JUMPS, PARTS, {"T": READS})), 3231146829),
+    "neighbours in a list": (lambda: ti.inspect.table(np.array([[7, 8], [3, -1], [1, 2]]), 1), 4024722468),
+} | {f"neighbours {name}": (lambda name=name: ti.inspect.table(MESH, 3, name), known) for name, known in (
+    ("V2V", 625097236),
+    ("V2E", 2714941630),
+    ("V2C", 1049330769),
+    ("E2V", 4194449952),
+    ("E2C", 3306640923),
+    ("E2C2V", 2303915793),
+    ("E2C2E", 1294558704),
+    ("C2V", 602413775),
+    ("C2E", 1296029474),
+    ("C2C", 2404649558),
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("picture", "known"), LOOKED_AT.values(), ids=LOOKED_AT)
+def test_a_picture_is_the_one_that_was_looked_at(picture, known, tmp_path):
+    svg = re.sub("<style>.*?</style>", "", picture().svg, flags=re.DOTALL)
+    (tmp_path / "picture.svg").write_text(svg, encoding="utf-8")
+    assert zlib.crc32(svg.encode()) == known, f"look at {tmp_path / 'picture.svg'}, and write its number if it is right"
 
 
 def test_pictures_are_saved(tmp_path):

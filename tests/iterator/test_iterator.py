@@ -184,6 +184,39 @@ def test_the_lift_on_a_mesh_is_the_interpreter(text: str) -> None:
     agree(MESH.format(text), Block(x, RNG.uniform(0.5, 2, 5)), Block(y, np.zeros(4)))
 
 
+@pytest.mark.parametrize("start", [0, 1, 2])
+@pytest.mark.parametrize("stop", [4, 5, 6])
+def test_rows_that_a_table_lacks_are_named(start: int, stop: int) -> None:
+    x, table = np.array([3.0, 1.0, 4.0, 1.5, 9.0]), Table("V2E", ("Vertex",), "V2E", "Edge", V2E, (1,), True)
+    types = [TensorType(scalar_of(x.dtype), Dims.of(**{d: (0, n)})) for d, n in (("Edge", 5), ("Vertex", 7))]
+    program = ti.iterator.parse(MESH.format("(⇑(λ(e) → ·⟪V2Eₒ, 1ₒ⟫(e)))(x)").replace("[0, 4[", f"[{start}, {stop}["))
+    if start >= 1 and stop <= 5:
+        (found,) = ti.lift(program, args=types, offset_provider={"V2E": table})(x, None)
+        np.testing.assert_array_equal(found, x[V2E[start - 1 : stop - 1, 1]])
+        return
+    with pytest.raises(ti.DiagnosticError) as refused:
+        ti.lift(program, args=types, offset_provider={"V2E": table})
+    (said,) = refused.value.diagnostics
+    assert said.code == "TI10"
+    assert said.message == f"'V2E' has no rows of Vertex[{start}:{stop}], which 'f' reads."
+
+
+@pytest.mark.parametrize("element", ["float64", "int32", "bool"])
+@pytest.mark.parametrize("slot", [0, 2])
+def test_a_neighbour_that_is_read_alone_and_missing_is_zero(slot: int, element: str) -> None:
+    x = np.array([3, 1, 4, 1, 5]).astype(element)
+    types = [TensorType(scalar_of(np.dtype(element)), Dims.of(**{d: (0, n)})) for d, n in (("Edge", 5), ("Vertex", 4))]
+    program = ti.iterator.parse(MESH.format(f"(⇑(λ(e) → ·⟪V2Eₒ, {slot}ₒ⟫(e)))(x)"))
+    (found,) = ti.lift(program, args=types, offset_provider=OFFSETS)(x, None)
+    np.testing.assert_array_equal(found, np.where(V2E[:, slot] >= 0, x[V2E[:, slot]], 0))
+    assert found.dtype == x.dtype
+    if slot == 0:
+        ti.lift(program, args=types, offset_provider=OFFSETS, holes="refuse")(x, None)
+    else:
+        with pytest.raises(ti.DiagnosticError):
+            ti.lift(program, args=types, offset_provider=OFFSETS, holes="refuse")(x, None)
+
+
 def test_the_interpreter_changes_nothing_that_it_is_given() -> None:
     x, y = (Block(Dims.of(Edge=(0, 5)), np.ones(5)), Block(Dims.of(Vertex=(0, 4)), np.zeros(4)))
     found = interpret(ti.iterator.parse(MESH.format(UNSTRUCTURED[0])), {"x": x, "y": y}, OFFSETS)
@@ -246,6 +279,37 @@ def test_an_offset_of_any_type_of_integers_leads_as_far_as_it_says(element):
     expected = x[np.arange(300) + by.astype(int)]
     np.testing.assert_array_equal(lifted, expected)
     np.testing.assert_array_equal(interpret(program, blocks)["y"].array, expected)
+
+
+# The memory in which fields lie
+
+CUBE = np.zeros((4, 6, 8))
+LAYOUTS = {
+    "rows": (CUBE[1], (0, 1), (6, 8)),
+    "columns": (CUBE[2].T, (1, 0), (6, 8)),
+    "rows with padding": (CUBE[0][:, :5], (0, 1), (6, 8)),
+    "planes with padding, turned": (CUBE.transpose(2, 0, 1)[:7, :, :5], (1, 2, 0), (4, 6, 8)),
+    "planes with whole rows": (CUBE[:, :5, :], (0, 1, 2), (4, 6, 8)),
+    "rows that begin later": (CUBE[0][:, 1:], (0, 1), (6, 8)),
+    "the last rows, of which the last one ends before its padding": (CUBE[3][:, 1:], (0, 1), (6, 7)),
+    "memory of others": (np.frombuffer(bytearray(192), "float64").reshape(4, 6)[:, :5], (0, 1), (4, 6)),
+    "every second of a row": (CUBE[0][:, ::2], (0, 1), (6, 4)),
+    "rows that are no whole number of elements apart": (
+        np.ndarray((3, 4), "float64", bytearray(120), 0, (36, 8)), (0, 1), (3, 4),
+    ),
+    "windows that overlap": (np.lib.stride_tricks.sliding_window_view(np.zeros(9), 4), (1, 0), (4, 6)),
+    "no points": (CUBE[0][:0, :5], (0, 1), (0, 5)),
+    "one dim": (CUBE[0, 0, :5], (0,), (5,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("array", "order", "shape"), LAYOUTS.values(), ids=LAYOUTS)
+def test_the_layout_of_an_array_has_the_padding_that_is_in_its_memory(
+    array: np.ndarray, order: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    from tensorir.iterator.running import Layout, layout_of
+
+    assert layout_of(array) == Layout(order, shape)
 
 
 # What is said of iterator IR that cannot be lifted

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from lowering.kernels import program as program_of_kernels
+from lowering.rules import folds
 from tensorir.ir.types import DTYPES, SCALARS, Scalar
 
 OPERATORS = {"bool": ("and", "or", "xor"), "int": ("+", "×", "max", "min"), "float": ("+", "×", "max", "min")}
@@ -72,3 +74,25 @@ def test_folds_over_neighbours_are_those_of_the_oracle(name: str, holes: bool, s
             )
             same |= (result != result) & (wanted != wanted)
             assert result.dtype == wanted.dtype and same.all(), (output, result, wanted)
+
+
+NUMPYS = {
+    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "or": np.logical_or, "and": np.logical_and,
+    "plus": np.add, "multiplies": np.multiply, "xor": np.logical_xor, "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or, "bit_xor": np.bitwise_xor,
+}  # fmt: skip
+OF = {"bool": ("or", "and", "xor"), "float": ("plus", "multiplies", "max", "min")}
+OF["int"] = (*OF["float"], "bit_and", "bit_or", "bit_xor")
+OF_KERNELS = {"bool": ("or", "and"), "float": ("add", "mul", "max", "min"), "int": ("add", "mul", "max", "min")}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [*TYPES, "float16", "int64", "uint32"])
+def test_what_a_fold_begins_with_leaves_each_value_as_it_is(name: str):
+    scalar = SCALARS[name]
+    kind, values = "float" if scalar.is_float else "int" if scalar.is_integer else "bool", values_of(scalar)
+    for ops, identity in ((OF, folds.identity_of), (OF_KERNELS, program_of_kernels.identity_of)):
+        for op in ops[kind]:
+            start = identity(op, values.dtype)
+            assert start.dtype == values.dtype, op
+            np.testing.assert_array_equal(NUMPYS[op](start, values), values, op)

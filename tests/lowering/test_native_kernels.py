@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import numpy as np
 import pytest
+from jax import lax
 from jax.sharding import PartitionSpec
 
 import tensorir as ti
 from lowering.kernels import custom_calls
+from lowering.kernels.positions import Entry, Index, cut, hull, is_empty
 from lowering.kernels.primitive import bound
+from lowering.kernels.program import bind, evaluate, flattened, program_of, variables, without_barriers
 from stencils import library
 from tensorir import reference
 from tests.generate.data import copied
@@ -217,3 +220,72 @@ def test_an_interface_of_xla_that_is_not_known_means_xla(monkeypatch):
         assert not custom_calls.is_available()
     finally:
         custom_calls.is_available.cache_clear()
+
+
+# What programs are before kernels are made of them: updates of parts are joins, and reductions start from an identity
+
+X = np.random.default_rng(3).integers(-9, 9, (4, 3, 5)).astype(np.int32)
+UPDATES = {
+    f"set {where}": lambda x, where=where: x.at[where].set(x[where] * 7 - 1)
+    for where in (np.s_[1:3], np.s_[:, 2:], np.s_[0, 1, 4], np.s_[1:3, 0:2, 2:4], np.s_[3:, :1, 1:], np.s_[:], np.s_[2])
+} | {
+    "added in the middle": lambda x: x.at[1:3, 1:2, 1:4].add(x[:2, :1, :3]),
+    "added to an element": lambda x: x.at[2, 1, 3].add(5),
+    "moved inside at both ends": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (-3, 2, 9)),
+    "in its place": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (1, 0, 3)),
+    "outside, and dropped": lambda x: x.at[np.array(7)].set(99, mode="drop"),
+    "at a place that is computed": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (x[0, 0, 0] % 3, 1, 2)),
+    "two indices": lambda x: x.at[np.array([0, 3])].set(x[:2] - 60),
+}  # fmt: skip
+REDUCTIONS = {
+    "sum along the first": lambda x: x.sum(0),
+    "sum along the last": lambda x: x.sum(-1),
+    "sum of all": lambda x: x.sum(),
+    "largest of all": lambda x: x.max(),
+    "least along two": lambda x: x.min((0, 2)),
+    "product": lambda x: (x[:2, :2, :2] % 3 + 1).prod((1, 2)),
+    "sum from seven": lambda x: lax.reduce(x, np.int32(7), lax.add, (1,)),
+    "largest from four": lambda x: lax.reduce(x, np.int32(4), lax.max, (0, 1, 2)),
+    "least from minus four": lambda x: lax.reduce(x, np.int32(-4), lax.min, (2,)),
+}
+OTHERS = {
+    "a split": lambda x: lax.split(x, (1, 3, 1), axis=2),
+    "a barrier": lambda x: lax.optimization_barrier((x + 1, x[1:])),
+    "a function in a function": lambda x: jax.jit(lambda y: jax.jit(lax.neg)(y) + x[0])(x * 2),
+    "what nothing reads": lambda x: (x * 3, x + 1)[1],
+}
+
+
+@pytest.mark.parametrize("name", [*UPDATES, *REDUCTIONS, *OTHERS])
+def test_what_kernels_are_made_of_computes_what_jax_does(name: str):
+    f = {**UPDATES, **REDUCTIONS, **OTHERS}[name]
+    flat = without_barriers(flattened(jax.make_jaxpr(jax.jit(f))(X)))
+    found = evaluate(flat, (X,), bind)
+    for one, expected in zip(found, jax.tree_util.tree_leaves(f(jax.numpy.asarray(X))), strict=True):
+        np.testing.assert_array_equal(one, expected)
+    left = {e.primitive.name for e in flat.jaxpr.eqns}
+    stays = {"at a place that is computed": {"dynamic_update_slice"}, "outside, and dropped": {"scatter"},
+             "two indices": {"scatter"}, "set slice(None, None, None)": {"scatter"}}.get(name, set())  # fmt: skip
+    assert left & {"dynamic_update_slice", "scatter", "scatter-add", "split", "optimization_barrier", "jit"} == stays
+    kept = program_of(flat)
+    read = [v for e in kept.equations for v in variables(e.invars)] + variables(kept.results)
+    assert all(any(v in read for v in e.outvars) for e in kept.equations)
+    assert all(kept.maker[v] == k for k, e in enumerate(kept.equations) for v in e.outvars)
+
+
+@pytest.mark.parametrize("factor", [-3, -2, -1, 1, 2, 5])
+@pytest.mark.parametrize("offset", [-4, 0, 3])
+def test_boxes_are_cut_to_the_points_whose_index_is_inside(factor: int, offset: int):
+    box = ((-2, 6), (1, 9))
+    for start, stop in ((-7, 5), (0, 1), (2, 12), (3, 3), (-30, 40)):
+        for symbol in (None, 0, 1):
+            found = cut(box, Index(symbol, factor, offset), start, stop)
+            assert found is not None
+            points = [(a, b) for a in range(*box[0]) for b in range(*box[1])]
+            inside = [p for p in points if start <= (0 if symbol is None else factor * p[symbol]) + offset < stop]
+            assert [(a, b) for a in range(*found[0]) for b in range(*found[1])] == inside
+            assert is_empty(found) == (not inside)
+    moved = Index(1, factor, offset).moved(7, -2)
+    assert [moved.factor * k + moved.offset for k in range(4)] == [-2 * (factor * k + offset) + 7 for k in range(4)]
+    assert hull(((0, 3), (2, 4)), ((-1, 1), (3, 9))) == ((-1, 3), (2, 9)) and hull(box, None) == box
+    assert cut(box, Index(Entry("table", (Index(0, 1, 0),)), 1, 0), 0, 3) is None

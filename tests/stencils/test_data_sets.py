@@ -1,5 +1,6 @@
 """Analytic fields against the equations that they solve, and real terrain against what is known of the places."""
 
+import re
 import sys
 
 import numpy as np
@@ -239,9 +240,32 @@ def test_terrain_may_come_with_other_dims():
     assert data.topobathy(dims=("y", "x")).dims == ("y", "x")
 
 
-def test_spacing_wants_coordinates():
-    with pytest.raises(ValueError, match=r"^the field has no coordinate 'lon' to take distances from\.$"):
-        data.spacing(xarray.DataArray([[1.0]], dims=("J", "I")))
+def grid(lon: list[float], lat: list[float]) -> xarray.DataArray:
+    return xarray.DataArray(np.zeros((len(lat), len(lon))), {"lat": lat, "lon": lon}, ("lat", "lon"))
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        (xarray.DataArray([[1.0]], dims=("J", "I")), "the field has no coordinate 'lon' to take distances from."),
+        (grid([1.0, 2.0], [3.0, 4.0]).drop_vars("lat"), "the field has no coordinate 'lat' to take distances from."),
+        (grid([1.0], [3.0, 4.0]), "a distance between points needs two longitudes and two latitudes."),
+        (grid([1.0, 2.0], [3.0]), "a distance between points needs two longitudes and two latitudes."),
+    ],
+)
+def test_spacing_wants_coordinates(field: xarray.DataArray, message: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        data.spacing(field)
+
+
+@pytest.mark.parametrize(
+    ("lon", "lat"), [([10.0, 13.0], [50.0, 52.0]), ([30.0, 25.0, 20.0, 15.0], [-20.0, -26.0, -32.0])]
+)
+def test_spacing_is_the_mean_of_the_distances(lon: list[float], lat: list[float]):
+    dx, dy = data.spacing(grid(lon, lat), radius=1000.0)
+    degree = 1000.0 * np.pi / 180
+    assert dx == pytest.approx(degree * np.abs(np.diff(lon)).mean() * np.cos(np.radians(np.mean(lat))))
+    assert dy == pytest.approx(degree * np.abs(np.diff(lat)).mean())
 
 
 def test_a_matplotlib_without_sample_data_is_named(monkeypatch, tmp_path):

@@ -19,7 +19,8 @@ from tensorir.text import Template, parse, parse_all, parse_expr, read, solve
 # What programs mean
 
 
-X = {"x": tensor("float", I=(0, 5)), "y": tensor("float", I=(0, 5)), "n": tensor("int", I=(0, 5)), "b": tensor("bool")}
+X = {"x": tensor("float", I=(0, 5)), "y": tensor("float", I=(0, 5)), "n": tensor("int", I=(0, 5)), "b": tensor("bool"),
+     "g": tensor("float", I=(0, 5), clamp=(0, 3), over=(0, 4))}  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -76,6 +77,16 @@ def test_closures_need_no_semicolon():
         ("x - y - x", "minus(minus(x, y), x)"),
         ("¬b = b", "not(eq(b, b))"),
         ("reduce(+, 0.0, I)(x)", "reduce(λ(a: tensor<float>, v: tensor<float>) → a + v, 0.0, I)(x)"),
+        # dims that are named like a rule for indices, or like the slot behind them
+        ("gather(I, `clamp`, `over`)(g, n, n, n)", "gather(I, clamp, over, checked)(g, n, n, n)"),
+        ("gather(I, `clamp`, zero)(g, n, n)", "gather(I, clamp, zero)(g, n, n)"),
+        ("gather(`over`, clamp)(g, n)", "gather(over, clamp)(g, n)"),
+        ("gather(I, `over`)(g, n, n)", "gather(I, over)(g, n, n)"),
+        ("gather(I, `clamp`)(g, n, n)", "gather(I, clamp, checked)(g, n, n)"),
+        (
+            "scatter(+, I, `clamp`, `over`, over: (I))(g, n, n, n, x)",
+            "scatter(+, I, clamp, over, over: (I))(g, n, n, n, x)",
+        ),
     ],
 )
 def test_two_spellings_are_one_expression(unicode: str, ascii: str):

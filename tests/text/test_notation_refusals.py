@@ -1,5 +1,6 @@
 """What is refused of a text, and where its limits are."""
 
+import itertools
 import tracemalloc
 from pathlib import Path
 from random import Random
@@ -9,8 +10,9 @@ import pytest
 import tensorir as ti
 from tensorir import DiagnosticError
 from tensorir.ir.types import tensor
+from tensorir.runtime.errors import Source
 from tensorir.text import parse, parse_all, parse_expr, read
-from tensorir.text.lexer import MAX_TEXT
+from tensorir.text.lexer import MAX_TEXT, tokenize
 from tests.corpus import corpus
 from tests.effort import count_calls
 
@@ -48,6 +50,50 @@ def test_the_outer_dim_of_a_split_counts_blocks():
         "f(y: tensor<float, A[-1:2], B[0:3]>, x: tensor<float, I[-3:6]>) { y ← split_dim(I, A, B, 3)(x); }"
     )
     assert str(program.closures[0].value.type) == "tensor<float, A[-1:2], B[0:3]>"
+
+
+# Brackets, beside a stack of them
+
+CLOSERS = dict(zip("([{⟪", ")]}⟫", strict=True))
+CHANCE = Random(7)
+BRACKETS = [
+    *map("".join, itertools.product("([)],", repeat=4)),
+    *("".join(CHANCE.choices("([{⟪)]}⟫,", k=CHANCE.randrange(5, 9))) for _ in range(2000)),
+]
+
+
+def matched(text: str) -> tuple[list[tuple[int, str]], dict[int, int], dict[int, int]]:
+    """The brackets that match none, by place, what closes each, and the commas right inside of each."""
+    wrong: list[tuple[int, str]] = []
+    stack: list[int] = []
+    closing: dict[int, int] = {}
+    commas: dict[int, int] = {}
+    for place, sign in enumerate(text):
+        if sign in CLOSERS:
+            stack.append(place)
+        elif sign == ",":
+            if stack:
+                commas[stack[-1]] = commas.get(stack[-1], 0) + 1
+        elif all(CLOSERS[text[k]] != sign for k in stack):
+            wrong.append((place, f"this '{sign}' closes nothing."))
+        else:
+            while CLOSERS[text[stack[-1]]] != sign:
+                wrong.append((k := stack.pop(), f"this '{text[k]}' is never closed."))
+            closing[stack.pop()] = place
+    return [*wrong, *((k, f"this '{text[k]}' is never closed.") for k in stack)], closing, commas
+
+
+def test_brackets_match_as_a_stack_of_them_does():
+    for text in BRACKETS:
+        wrong, closing, commas = matched(text)
+        if wrong:
+            with pytest.raises(DiagnosticError) as refused:
+                tokenize(Source("p", text))
+            said = [(d.span.start, d.message) for d in refused.value.diagnostics]
+            assert sorted(said) == sorted(wrong), text
+        else:
+            tokens = tokenize(Source("p", text))
+            assert (tokens.closing, tokens.commas) == (closing, commas), text
 
 
 # Bad input of every size is refused with a located diagnostic, quickly and in little memory
