@@ -21,6 +21,7 @@ INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 TYPES = INTEGERS + FLOATS
 COUNT, EACH = 64, 40
+NUMBERS = ("0.5", "-3.0", "1.0", "10.0", "-0.0", "6e4", "'inf'", "'-inf'", "'nan'")
 PLATFORM = """
 #include <cstdint>
 uint32_t get_read_ptr(uint32_t); uint32_t get_write_ptr(uint32_t);
@@ -55,33 +56,52 @@ class Random:
             case 4:
                 return f"T.{self.one('min', 'max')}({a}, {b})"
             case 5:
-                return f"T.Select({self.condition(depth - 1)}, {a}, {b})"
+                return f"T.{self.one('Select', 'if_then_else')}({self.condition(depth - 1)}, {a}, {b})"
             case 6:
                 other = self.one(*TYPES)
                 return f"T.Cast({kind!r}, {self.of(other, depth - 1)})"
+            case _ if kind in FLOATS and self.rng.random() < 0.3:
+                return self.one(f"T.fmod({a}, {b})", f"T.sqrt(T.fabs({a}))")
             case _ if kind in FLOATS:
-                return f"T.{self.one('floor', 'ceil', 'trunc', 'fabs')}({a})"
+                return f"T.{self.one('floor', 'ceil', 'trunc', 'fabs', 'nearbyint')}({a})"
             case _:
                 return f"T.bitwise_{self.one('and', 'or', 'xor')}({a}, {b})"
 
     def condition(self, depth: int) -> str:
         kind = self.one(*TYPES)
         compared = f"({self.of(kind, depth)} {self.one('<', '<=', '>', '>=', '==', '!=')} {self.of(kind, depth)})"
-        match int(self.rng.integers(4)):
+        match int(self.rng.integers(5)):
             case 0 if depth > 0:
                 return f"T.And({compared}, {self.condition(depth - 1)})"
             case 1 if depth > 0:
                 return f"T.Or({self.condition(depth - 1)}, {compared})"
             case 2:
                 return f"T.Not({compared})"
+            case 3 if kind in FLOATS:
+                return f"T.{self.one('isnan', 'isinf', 'isfinite')}({self.of(kind, depth)})"
             case _:
                 return compared
+
+    def index(self, depth: int) -> str:
+        """A whole number of the loop's variable, of which a bound from below may be known."""
+        if depth == 0:
+            return self.one("i", "i", f"T.int32({int(self.rng.integers(-5, 9))})")
+        a, b = self.index(depth - 1), self.index(depth - 1)
+        c = f"T.int32({int(self.rng.integers(2, 7))})"
+        return self.one(
+            f"({a} + {b})", f"({a} - {c})", f"({a} * {b})", f"T.min({a}, {b})", f"T.max({a}, {c})",
+            f"T.floordiv({a}, {c})", f"T.floormod({a}, {c})", f"T.floordiv({a}, {c})", f"T.floormod({a}, {c})",
+        )  # fmt: skip
 
     def leaf(self, kind: str) -> str:
         if self.rng.random() < 0.7:
             return f"{self.one('A', 'B')}_{kind}[i]"
+        if self.rng.random() < 0.4:
+            return f"T.Cast({kind!r}, {self.index(3)})"
         if kind in FLOATS:
-            return f"T.{kind}({self.one('0.5', '-3.0', '1.0', '10.0', '-0.0')})"
+            return f"T.{kind}({self.one(*NUMBERS)})"
+        if self.rng.random() < 0.3:
+            return f"T.{kind}({self.one(*map(str, (np.iinfo(kind).min, np.iinfo(kind).max)))})"
         low, high = (-128, 127) if kind == "int8" else (0, 255) if kind[0] == "u" else (-1000, 1000)
         return f"T.{kind}({int(self.rng.integers(low, high + 1))})"
 
@@ -116,7 +136,8 @@ def test_random_expressions_compute_in_cpp_what_they_do_in_tir(tmp_path: Path) -
         made = np.zeros((EACH, COUNT), ti.tir.dtypes.DataType.parse(kind).element.numpy)
         expected[kind] = ti.tir.interpret(func, *arrays, made)[-1]
         buffers = {b: b.name for b in func.buffer_map.values()}
-        names = Names(buffers=buffers)
+        loop = next(node for node in walk(func.body) if isinstance(node, n.For))
+        names = Names(buffers=buffers, least={loop.loop_var: 0})
         stores = [node.value for node in walk(func.body) if isinstance(node, n.BufferStore)]
         tiles = [
             f"    const Tile<{cpp_type(b.dtype)}, {', '.join(str(e) for e in b.shape)}> {b.name}(given[{k}]);"

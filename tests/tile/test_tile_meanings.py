@@ -1,5 +1,7 @@
 """What single operations do in a launch: folds, shapes, pointers, globals, atomics, control."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -50,9 +52,92 @@ X = "%x = constant <f32: [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]> : tile<2x
     ("%r = scan %x dim=0 reverse=false identities=[1.0 : f32] : tile<2x4xf32> -> tile<2x4xf32>"
      " (%a: tile<f32>, %e: tile<f32>)"
      " { %s = mulf %a, %e : tile<f32> yield %s : tile<f32> }", "tile<2x4xf32>", [1, 2, 3, 4, 5, 12, 21, 32]),
+    ("%y = permute %x [1, 0] : tile<2x4xf32> -> tile<4x2xf32> %c = constant <f32: [[0.5, 0.0], [1.0, 2.0]]> :"
+     " tile<2x2xf32> %r = mmaf %x, %y, %c : tile<2x4xf32>, tile<4x2xf32>, tile<2x2xf32>", "tile<2x2xf32>",
+     [30.5, 70, 71, 176]),
+    ("%c = constant <f32: -3.0> : tile<2x4xf32> %r = remf %x, %c : tile<2x4xf32>", "tile<2x4xf32>",
+     [1, 2, 0, 1, 2, 0, 1, 2]),
+    ("%c = constant <f32: [-1.0e-40, 1.0e-40]> : tile<2xf32> %d = constant <f32: [-1.0, 1.0]> : tile<2xf32>"
+     " %u = maxf %c, %d flush_to_zero : tile<2xf32> %v = minf %c, %d flush_to_zero : tile<2xf32>"
+     " %r = cat %u, %v dim = 0 : tile<2xf32>, tile<2xf32> -> tile<4xf32>", "tile<4xf32>", [0, 1, -1, 0]),
+    ("%c = constant <f32: [-130.0, 3.0]> : tile<2xf32> %u = exp2 %c flush_to_zero : tile<2xf32>"
+     " %v = exp2 %c : tile<2xf32> %r = cat %u, %v dim = 0 : tile<2xf32>, tile<2xf32> -> tile<4xf32>", "tile<4xf32>",
+     [0, 8, 2.0**-130, 8]),
+    ("%c = constant <f32: [0.25, 1.0e-40]> : tile<2xf32> %r = rsqrt %c flush_to_zero : tile<2xf32>", "tile<2xf32>",
+     [2, math.inf]),
+    ("%c = constant <f32: [3.0, 0.5]> : tile<2xf32> %d = constant <f32: [2.0, -3.0]> : tile<2xf32>"
+     " %r = pow %c, %d : tile<2xf32>", "tile<2xf32>", [9, 8]),
+    ("%c = constant <f32: [1.0, -1.0]> : tile<2xf32> %d = constant <f32: [0.0, -1.0]> : tile<2xf32>"
+     " %r = atan2 %c, %d : tile<2xf32>", "tile<2xf32>",
+     [float(np.float32(math.pi / 2)), float(np.float32(-math.pi * 3 / 4))]),
+    ("%c = constant <f16: [1.5, -1.5]> : tile<2xf16> %d = floor %c : tile<2xf16> %e = ceil %c : tile<2xf16>"
+     " %u = cat %d, %e dim = 0 : tile<2xf16>, tile<2xf16> -> tile<4xf16> %r = ftof %u : tile<4xf16> -> tile<4xf32>",
+     "tile<4xf32>", [1, -2, 2, -1]),
+    ("%c = constant <i32: [0x3F800000, 0xC0200000]> : tile<2xi32> %r = bitcast %c : tile<2xi32> -> tile<2xf32>",
+     "tile<2xf32>", [1, -2.5]),
 ])  # fmt: skip
 def test_shapes_and_folds(lines, type, wanted):
     assert computed(f"{X} {lines}", "%r", type, len(wanted)) == wanted
+
+
+@pytest.mark.parametrize("name", ("cos", "cosh", "exp", "log", "log2", "sin", "sinh", "tan", "tanh", "exp2", "sqrt"))
+def test_a_function_of_mathematics_is_rounded_to_float32(name):
+    lines = f"%c = constant <f32: [0.625, 1.75]> : tile<2xf32> %r = {name} %c : tile<2xf32>"
+    wanted = [getattr(math, name)(x) for x in (0.625, 1.75)]
+    assert computed(lines, "%r", "tile<2xf32>", 2) == np.float32(wanted).tolist()
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "wanted"),
+    [
+        ("signed", "signed", 830),
+        ("unsigned", "signed", 1598),
+        ("signed", "unsigned", 1342),
+        ("unsigned", "unsigned", 2110),
+    ],
+)
+def test_bytes_are_multiplied_with_their_signs_or_without(lhs, rhs, wanted):
+    lines = f"""%a = constant <i8: [[-56, 2]]> : tile<1x2xi8> %b = constant <i8: [[3], [-1]]> : tile<2x1xi8>
+      %c = constant <i32: 1000> : tile<1x1xi32>
+      %d = mmai %a, %b, %c {lhs} {rhs} : tile<1x2xi8>, tile<2x1xi8>, tile<1x1xi32>
+      %r = itof %d signed : tile<1x1xi32> -> tile<1x1xf32>"""
+    assert computed(lines, "%r", "tile<1x1xf32>", 1) == [wanted]
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [
+        ("equal", [0, 1, 0]), ("not_equal", [1, 0, 1]), ("less_than", [1, 0, 0]), ("less_than_or_equal", [1, 1, 0]),
+        ("greater_than", [0, 0, 1]), ("greater_than_or_equal", [0, 1, 1]),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_compares_as_the_ordering_says(word, wanted):
+    lines = """%c = constant <f32: [1.0, 2.0, 3.0, 0x7FC00000]> : tile<4xf32> %d = constant <f32: 2.0> : tile<4xf32>
+      %k = cmpf {} {} %c, %d : tile<4xf32> -> tile<4xi1> %r = itof %k unsigned : tile<4xi1> -> tile<4xf32>"""
+    for ordering, last in (("ordered", 0), ("unordered", 1)):
+        assert computed(lines.format(word, ordering), "%r", "tile<4xf32>", 4) == [*wanted, last]
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "wanted"),
+    [
+        ("%d of %5.2f%%|", ["<i32: -7> : tile<i32>", "<f32: 2.375> : tile<f32>"], "-7 of  2.38%|"),
+        ("%u %x %X", ["<i8: -1> : tile<i8>", "<i32: 48879> : tile<i32>", "<i16: -2> : tile<i16>"], "255 beef FFFE"),
+        (
+            "%i %-4d| %+e",
+            ["<i1: 1> : tile<i1>", "<i32: 3> : tile<i32>", "<f64: 12.5> : tile<f64>"],
+            "1 3   | +1.250000e+01",
+        ),
+        ("%d", ["<i32: [[1, -2], [3, 4]]> : tile<2x2xi32>"], "[[1, -2], [3, 4]]"),
+        ("%c %g", ["<i32: 65> : tile<i32>", "<f16: 0.5> : tile<f16>"], "A 0.5"),
+        ("%o", ["<i8: -1> : tile<i8>"], "377"),
+    ],
+)
+def test_what_is_printed_has_the_formats_of_c(text, values, wanted, capsys):
+    lines = " ".join(f"%v{k} = constant {value}" for k, value in enumerate(values))
+    names, types = ", ".join(f"%v{k}" for k in range(len(values))), ", ".join(v.split(" : ")[1] for v in values)
+    launch(f'{lines} %t = print_tko "{text}", {names} : {types} -> token')
+    assert capsys.readouterr().out == wanted
 
 
 def test_scales_belong_to_blocks_of_the_summed_dim():

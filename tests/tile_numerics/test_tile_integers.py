@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import tensorir.tile as tile
+from tensorir.tile.interpret.elements import pack, unpack
 from tensorir.tile.interpret.meanings import MEANINGS
 from tensorir.tile.nodes import operations_of
+from tensorir.tile.types import ELEMENTS
 
 ALL = np.arange(256, dtype=np.uint8).view(np.int8)
 A, B = (x.reshape(-1) for x in np.meshgrid(ALL, ALL, indexing="ij"))
@@ -43,6 +45,7 @@ UNSIGNED = {
     "mulhii {}, {}": lambda a, b: a * b >> 8, "shli {}, {}": lambda a, b: a << b if b < 8 else 0,
     "shri {}, {} unsigned": lambda a, b: a >> b if b < 8 else 0,
 }  # fmt: skip
+UNARY = {"negi {}": lambda a: -a, "absi {}": abs}
 
 
 def meaning(line, *operands, element="i8"):
@@ -57,6 +60,11 @@ def meaning(line, *operands, element="i8"):
 def test_every_pair_of_signed_numbers(line):
     got = meaning(f"{line} : tile<i8>", A, B).tolist()
     assert got == [signed(BINARY[line](a, b)) for a, b in zip(A.tolist(), B.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("line", UNARY)
+def test_every_signed_number(line):
+    assert meaning(f"{line} : tile<i8>", ALL).tolist() == [signed(UNARY[line](a)) for a in ALL.tolist()]
 
 
 @pytest.mark.parametrize("line", UNSIGNED)
@@ -106,3 +114,51 @@ def test_conversions_of_integers():
     floats = np.array([1.9, -1.9, 127.5, 128.0, -128.9, np.nan, np.inf], np.float32)
     got = meaning("ftoi {} signed : tile<f32> -> tile<i8>", floats, element="f32")
     assert got.tolist() == [1, -1, 127, 0, -128, 0, 0]
+    floats = np.array([1.9, -0.9, 255.5, 256.0, -1.0, 127.5, np.nan], np.float32)
+    got = meaning("ftoi {} unsigned : tile<f32> -> tile<i8>", floats, element="f32")
+    assert got.view(np.uint8).tolist() == [1, 0, 255, 0, 0, 127, 0]
+    assert meaning(
+        "exti {} unsigned : tile<i4> -> tile<i16>", np.arange(-8, 8, dtype=np.int8), element="i4"
+    ).tolist() == [n & 15 for n in range(-8, 8)]
+    bits = np.array([True, False])
+    assert meaning("exti {} signed : tile<i1> -> tile<i32>", bits, element="i1").tolist() == [-1, 0]
+    assert meaning("exti {} unsigned : tile<i1> -> tile<i32>", bits, element="i1").tolist() == [1, 0]
+    assert meaning("trunci {} : tile<i8> -> tile<i1>", ALL).tolist() == [bool(n & 1) for n in ALL.tolist()]
+
+
+@pytest.mark.parametrize("sign", (1, -1))
+def test_what_is_just_above_the_middle_of_two_floats_is_rounded_away_from_zero(sign):
+    """Float64, which would be in between, drops the one that decides."""
+    above = np.array([sign * ((1 << 62) + (1 << 38) + 1), sign * ((1 << 62) + (1 << 38))], np.int64)
+    got = meaning("itof {} signed : tile<i64> -> tile<f32>", above, element="i64")
+    assert got.tolist() == [sign * (2.0**62 + 2.0**39), sign * 2.0**62]
+    got = meaning("itof {} signed : tile<i64> -> tile<f64>", above, element="i64")
+    assert got.tolist() == [sign * (2.0**62 + 2.0**38)] * 2
+    if sign > 0:
+        above = np.array([(1 << 63) + (1 << 39) + 1, (1 << 63) + (1 << 39)], np.uint64).view(np.int64)
+        got = meaning("itof {} unsigned : tile<i64> -> tile<f32>", above, element="i64")
+        assert got.tolist() == [2.0**63 + 2.0**40, 2.0**63]
+
+
+PACKED = {
+    "i1": [1, 0, 1, 1, 0, 0, 0, 1], "f4E2M1FN": [0.5, 1.5, -6.0, 3.0], "i16": [1, -2, 515], "f32": [1.5, -2.0],
+    "f8E5M2": [1.5, -2.0, 3.0], "f64": [0.1],
+}  # fmt: skip
+BYTES = {
+    "i1": [0b10001101], "f4E2M1FN": [0x31, 0x5F], "i16": [1, 0, 0xFE, 0xFF, 3, 2],
+    "f32": [0, 0, 0xC0, 0x3F, 0, 0, 0, 0xC0], "f8E5M2": [0x3E, 0xC0, 0x42],
+    "f64": [0x9A, 0x99, 0x99, 0x99, 0x99, 0x99, 0xB9, 0x3F],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("element", PACKED)
+def test_elements_are_packed_into_bytes_and_back(element):
+    values = np.array(PACKED[element]).astype(ELEMENTS[element].numpy)
+    raw = np.array(BYTES[element], np.uint8).view(np.int8)
+    assert pack(values, ELEMENTS[element]).tolist() == raw.tolist()
+    assert unpack(raw, ELEMENTS[element]).tolist() == values.tolist()
+
+
+def test_the_low_bits_of_a_tf32_are_dropped():
+    raw = np.array([0x3F801FFF, 0x3F802000], np.uint32).view(np.int8)
+    assert unpack(raw, ELEMENTS["tf32"]).tolist() == [1.0, 1.0 + 2.0**-10]

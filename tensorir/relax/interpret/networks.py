@@ -39,7 +39,7 @@ def _summed_in(kind: Any) -> Any:
 
 
 def _linear(x: Array, weight: Array, bias: Array | None = None, out_dtype: Any = None) -> Array:
-    found = _matmul(x, np.swapaxes(weight, -1, -2), out_dtype)
+    found = _matmul(x, np.swapaxes(weight, -1, -2) if weight.ndim > 1 else weight, out_dtype)
     return found if bias is None else found + bias
 
 

@@ -212,10 +212,12 @@ class _Row:
                 return int(self._rounds(var, low, extent, body))
             case [n.SeqStmt(inner), *_]:
                 return int(self._all(inner))
-            case [n.BufferStore(r, value, _, None) as store, *_] if self._own(store) and self._folded(r, value, None):
+            case [n.BufferStore(_, value, _, None) as store, *_] if self._own(store) and self._folded(
+                store, value, None
+            ):
                 return 1
             case [n.BufferStore(t, n.Call() as call, _, None) as kept, n.BufferStore(r, value, _, None) as store, *_]:
-                if t is not r and self._plain(kept) and self._own(store) and self._folded(r, value, (t, call)):
+                if t is not r and self._plain(kept) and self._folded(store, value, (kept, call)):
                     return 2
             case _:
                 pass
@@ -258,15 +260,15 @@ class _Row:
             return self._plain(store)
         return _same(store, self.own)
 
-    def _folded(self, buffer: n.Buffer, value: n.Expr, kept: tuple[n.Buffer, n.Call] | None) -> bool:
+    def _folded(self, store: n.BufferStore, value: n.Expr, kept: tuple[n.BufferStore, n.Call] | None) -> bool:
         """Note a step `r = r + shuffle(r)`, or one by way of another buffer; False where it is none."""
-        if not isinstance(value, n.Add | n.Mul | n.Min | n.Max):
+        if not isinstance(value, n.Add | n.Mul | n.Min | n.Max) or not self._own(store):
             return False
         for r, other in ((value.a, value.b), (value.b, value.a)):
             call = other
-            if kept is not None and isinstance(other, n.BufferLoad) and other.buffer is kept[0]:
+            if kept is not None and isinstance(other, n.BufferLoad) and _same(kept[0], other):
                 call = kept[1]
-            if isinstance(r, n.BufferLoad) and r.buffer is buffer and isinstance(call, n.Call) and call.op in _KINDS:
+            if isinstance(r, n.BufferLoad) and _same(store, r) and isinstance(call, n.Call) and call.op in _KINDS:
                 _, shuffled, by, width, warp = call.args[:5]
                 if not (isinstance(shuffled, n.BufferLoad) and _same(shuffled, r) and self._own_load(r)):
                     return False
@@ -277,7 +279,7 @@ class _Row:
                 self.steps.append(_Step(_KINDS[str(call.op)], type(value).__name__, offset, group, size))
                 self._read(r.buffer, 2)
                 if kept is not None:
-                    self._read(kept[0], 1)
+                    self._read(kept[0].buffer, 1)
                 return True
         return False
 
