@@ -52,7 +52,7 @@ QUICK = (
     "iterator", "lift", "lowering", "passes", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir",
     "tir_interpret",
 )  # fmt: skip
-AS_USERS = {"test_casts.py", "test_elementwise.py", "test_estimate.py", "test_exact_rounding.py"}
+AS_USERS = {"test_casts.py", "test_estimate.py", "test_exact_rounding.py"}
 """Tests of what programs compute: in folders of the first row, but for files of the second, XLA compiles without fusion
 emitters and most optimisations, in half the time. All others, and in `make nightly` these too, are compiled as programs
 of users are."""
