@@ -26,6 +26,8 @@ from lowering.calls import executable
 from tensorir.config import caches, kept_memory
 from tests.durations import TABLE, nightly
 
+# what is collected stays: garbage is looked for in what tests make alone
+gc.disable()
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so
 kept_memory.limit = 0
 
@@ -69,6 +71,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [item for item in items if item.get_closest_marker("nightly") or item.nodeid in listed]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in set(left)]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
