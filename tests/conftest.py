@@ -26,6 +26,8 @@ from lowering.calls import executable
 from tensorir.config import caches, kept_memory
 from tests.durations import TABLE, nightly
 
+# what is collected stays: garbage is looked for in what tests make alone
+gc.disable()
 # thousands of programs of all sizes run in one process, which holds 0.7 GB less so
 kept_memory.limit = 0
 
@@ -52,7 +54,7 @@ QUICK = (
     "iterator", "lift", "lowering", "passes", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir",
     "tir_interpret",
 )  # fmt: skip
-AS_USERS = {"test_casts.py", "test_elementwise.py", "test_estimate.py", "test_exact_rounding.py"}
+AS_USERS = {"test_casts.py", "test_estimate.py", "test_exact_rounding.py"}
 """Tests of what programs compute: in folders of the first row, but for files of the second, XLA compiles without fusion
 emitters and most optimisations, in half the time. All others, and in `make nightly` these too, are compiled as programs
 of users are."""
@@ -69,6 +71,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = [item for item in items if item.get_closest_marker("nightly") or item.nodeid in listed]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in set(left)]
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -154,9 +154,9 @@ class Lifted:
         return self.again, ()
 
     def compiled_by(self, compile: Callable[..., Any]) -> Lifted:
-        """The same function, whose programs something else makes functions of arrays."""
+        """The same function, whose programs are lifted once and something else makes functions of arrays."""
         return replace(
-            self, compile=compile, first=None,
+            self, compile=compile, first=None, build=lambda key, *checks: self.at(key).built(*checks),
             cache=RecentCache("lifted programs", SIZES), quick=RecentCache("kinds of lifted calls", SIZES),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Programs with blocks of one size on pretended devices, as XLA compiles them: `weak_scaling.py ROWS COLUMNS`.
+"""Programs with blocks of one size on pretended devices, as XLA compiles them: `weak_scaling.py ROWSxCOLUMNS ...`.
 
 Printed for each program: collectives by kind, the bytes that the device sends which sends most, bytes of temporaries
 and arguments of a device, instructions of the compiled text. Nothing runs, so 512 devices take seconds.
@@ -21,7 +21,7 @@ def figures(name, extents):
     import tensorir as ti
     from stencils import library
 
-    mesh = jax.make_mesh(extents, ("px", "py")[: len(extents)])
+    mesh = jax.make_mesh(extents, ("px", "py"), devices=jax.devices()[: prod(extents)])
     d = ti.distribute(library.load(name), mesh, dict(zip("IJ", mesh.axis_names, strict=False)), numerics="exact")
     whole = [n * size for n, size in zip(extents, BLOCK, strict=False)]
     sizes = dict(zip(("n", "m"), (*whole, *BLOCK[len(whole) :]), strict=True))
@@ -41,7 +41,7 @@ def figures(name, extents):
 
 
 if __name__ == "__main__":
-    given = tuple(map(int, sys.argv[1:]))
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={prod(given)}"
+    meshes = [tuple(map(int, extents.split("x"))) for extents in sys.argv[1:]]
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={max(map(prod, meshes))}"
     programs = ("hdiff", "advection_upwind", "vertical_advection", "heat")
-    print(json.dumps({name: figures(name, given) for name in programs}))
+    print(json.dumps([{name: figures(name, extents) for name in programs} for extents in meshes]))
