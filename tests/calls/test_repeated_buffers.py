@@ -186,3 +186,28 @@ def test_sizes_that_labels_tell_are_not_those_of_a_bare_array():
         np.testing.assert_array_equal(f(x=x)["out"], [5.0, 6.0, 7.0, 8.0])
     with pytest.raises(ti.DiagnosticError, match="B01"):
         f(x=np.zeros(4))
+
+
+EDGE, VERTEX = ti.dims("Edge Vertex")
+NEIGHBOURS = ti.Dimension("V2E", kind="local")
+V2E = ti.FieldOffset("V2E", source=EDGE, target=(VERTEX, NEIGHBOURS))
+
+
+def test_a_program_follows_its_neighbour_table_and_swapped_buffers():
+    around = ti.field_operator(lambda x: ti.neighbor_sum(x(V2E), axis=NEIGHBOURS))
+
+    @ti.program
+    def run(x: ti.Field[[EDGE], ti.float64], out: ti.Field[[VERTEX], ti.float64]):
+        around(x, out=out)
+
+    table = np.array([[0, 1, 2], [1, 2, -1], [3, 0, 1], [2, 2, 2]], np.int32)
+    x, out = np.array([0.5, 1.5, -2.0, 4.0]), np.zeros(4)
+    for entry in (2, 2, 2, 0, -1, 3, 3):
+        table[1, 1] = entry
+        run(x, out, offset_provider={"V2E": table})
+        np.testing.assert_allclose(out, [sum(x[k] for k in row if k >= 0) for row in table])
+        x, out = out / 4, x
+    assert count_calls_of_python(lambda: run(x, out, offset_provider={"V2E": table})) <= 80
+    table[1, 1] = 4
+    with pytest.raises(ti.DiagnosticError, match="A10"):
+        run(x, out, offset_provider={"V2E": table})
