@@ -98,7 +98,7 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
 
     Raises A15 for a name that no output has, A16 for an interval that is not inside of the output's.
     """
-    names = {p.name for p in fencil.outputs}
+    names = {p.name for p in fencil.results}
     dims = [d for p in fencil.results for d in p.type.dims]
     for key in map(str, out):
         if key not in names and key not in dims:
@@ -107,6 +107,9 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     for p in fencil.results:
         intervals = {str(k): v for k, v in out.items() if str(k) not in names}
         own_intervals: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
+        for key in map(str, own_intervals):
+            if key not in p.type.dims:
+                raise refuse("A15", f"'{p.name}' has no dim {key}.", did_you_mean(key, list(p.type.dims)))
         intervals |= {str(k): v for k, v in own_intervals.items()}
         part = p.type.dims
         for dim, interval in Dims.of(intervals).items:

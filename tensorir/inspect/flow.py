@@ -106,9 +106,13 @@ def _describe(graph: _Graph, a: int, b: int, via: list[str]) -> str:
 
 
 def _bytes(count: int) -> str:
-    """A number of bytes with three digits and a decimal unit."""
+    """A number of bytes with three digits and a decimal unit.
+
+    >>> _bytes(80), _bytes(33554432), _bytes(999499), _bytes(999500)
+    ('80 bytes', '33.6 MB', '999 kB', '1 MB')
+    """
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
+        if count >= 0.9995 * size:  # 999,500 are shown as 1 MB
             return f"{count / size:.3g} {unit}"
     return f"{count} bytes"
 

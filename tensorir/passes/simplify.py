@@ -125,18 +125,16 @@ def shared(roots: Iterable[Expr]) -> tuple[Expr, ...]:
     live_params: list[tuple[Var, ...]] = []
 
     def canonical(node: Lambda) -> tuple[Var, ...]:
-        """The parameters of a function renamed by its height (the blank occurs in no user name); records the
-        function.
-        """
-        # a blank is in no name that a program can have
+        """The parameters of a function renamed by its height, with a blank, which names seldom have; records it."""
         params = tuple(dataclasses.replace(p, name=f" {heights[id(node)]} {k}") for k, p in enumerate(node.params))
         live_params.append(params)
-        original[id(params[0])] = node
+        if params:
+            original[id(params[0])] = node
         return params
 
     def named_again(node: Lambda) -> tuple[Var, ...]:
-        """The original parameters of a function that `canonical` renamed."""
-        return original[id(node.params[0])].params
+        """The original parameters of a function that `canonical` renamed; merging keeps parameters as objects."""
+        return original[id(node.params[0])].params if node.params else ()
 
     merged = _merged(rescoped(roots, canonical, applied=False))
     result = rescoped(merged, named_again, applied=False)

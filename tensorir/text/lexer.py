@@ -116,7 +116,8 @@ def quoted_string(text: str, ascii: bool = False) -> str:
 
 def unquoted(token: str) -> str | None:
     """The contents of a string or backticked token with escapes resolved; None for a wrong escape."""
-    body = token[1:-1] if token[0] == '"' else re.sub(r'"', r"\\u0022", token[1:-1])
+    # between backticks a quote needs no escape, and may have one
+    body = token[1:-1] if token[0] == '"' else re.sub(r'(\\.)|"', lambda m: m[1] or r"\u0022", token[1:-1])
     try:
         return json.loads(f'"{body}"')
     except ValueError:

@@ -219,3 +219,13 @@ def test_a_row_of_shifts_needs_as_much_more():
     for _ in range(4):
         value = call("plus", cartesian_shift(value, "I", 1), value)
     assert str(domains(program(value)).params["x"]) == "I[0:9]"
+
+
+def test_functions_of_other_names_are_one_also_beside_functions_without_parameters():
+    fold = "reduce(λ({0}: tensor<float>, {1}: tensor<float>) → {0} + {1} × {1}, 0.0, I)(x)"
+    branch = "cond(0)(λ() → {} + 1.0, λ() → 3.0, c)"
+    text = f"{fold.format('a', 'b')} + {fold.format('p', 'q')} + {branch.format('2.0')} × {branch.format('4.0')}"
+    f = ti.parse(f"f(out: tensor<float>, x: tensor<float, I[0:3]>, c: tensor<bool>) {{ out ← {text}; }}")
+    after = ti.passes.Pipeline("cse").run(f)
+    assert str(after).count("reduce") == 1 and str(after).count("cond") == 2
+    assert ti.compile(f, passes="cse")(x=np.arange(3.0), c=True)["out"] == 25.0

@@ -64,6 +64,9 @@ def test_a_dim_that_no_output_has_is_refused():
         ti.passes.restrict(f, out={"J": (0, 1)})
     assert str(caught.value) == "error[A15]: no output has a dim J.\nhelp: known here: 'I', 'out'."
     with pytest.raises(ti.DiagnosticError) as caught:
+        ti.passes.restrict(f, out={"out": {"I": (1, 3), "J": (0, 1)}})
+    assert str(caught.value) == "error[A15]: 'out' has no dim J.\nhelp: known here: 'I'."
+    with pytest.raises(ti.DiagnosticError) as caught:
         ti.passes.restrict(f, out={"I": (0, 5)})
     assert str(caught.value) == (
         "error[A16]: I[0:5] is not inside of I[0:4], all of 'out'.\nhelp: ask for a part of I[0:4]."

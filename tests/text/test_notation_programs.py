@@ -191,6 +191,9 @@ def test_a_name_in_backticks_may_be_anything():
     f = parse("`my fencil`(`if`: tensor<float, `a dim`[0:2]>, `\\u03b1\\n`: tensor<float>) { `if` ← `\\u03b1\\n`; }")
     assert [p.name for p in f.params] == ["if", "α\n"]
     assert parse(str(f)) == f
+    f = parse(r'f(`a"b`: tensor<float>, `c\"d\\"e`: tensor<float>) { `a"b` ← `c\"d\\"e`; }')
+    assert [p.name for p in f.params] == ['a"b', 'c"d\\"e']
+    assert parse(str(f)) == f
 
 
 def test_a_file_is_read_and_a_wrong_one_is_refused_with_its_name(tmp_path):
