@@ -215,6 +215,9 @@ class Unbounded:
         """The cotangents before the loop of one member of the batch: the rounds are counted, then undone block by
         block.
 
+        `operands`: buffers that the loop reads, then its carry. `cotangents`: of the carry after the loop, then of the
+        buffers at `varied`, to which the rounds add; the result has those before the loop in the same order.
+
         A level keeps as many states as fit into `FREE` bytes, and there are as many levels as `ROUNDS` rounds need.
         """
         axes = axes_of(operands, cotangents)

@@ -67,8 +67,9 @@ class _Rows:
         """Emit one function per stage and the function of a block, which runs over rows and calls each stage that
         needs its row.
 
-        A stage is computed some rows ahead of the loop's row; a row outside of the block is kept in its ring only
-        (`own` is false).
+        A stage v is needed from `low` rows before to `high` rows after a row of the results (`Reach.rows[v]`), and is
+        computed `high` rows ahead of the loop's row; the loop begins `overlap` rows before the block, so that the first
+        rows of all stages are there. A row outside of the block is kept in its ring only (`own` is false).
         """
         reach, region = self.reach, self.region
         self.arrays = (*region.reads, *self.results)

@@ -412,7 +412,11 @@ class Updates:
 
 
 def touched(node: Call) -> tuple[Dims, Dims]:
-    """The points of the updates of a scatter, iterated dims first, and the part of the base that they can touch."""
+    """The points of the updates of a scatter, iterated dims first, and the part of the base that they can touch.
+
+    `scatter(f, names..., over: (K))(base, indices..., updates)`: all of the base along the dims `names` that indices
+    address, and along others the intervals of indices and updates, which typing (T21) keeps inside of the base.
+    """
     names, over, _ = node.static
     base_dims = node.type.dims
     points: dict[str, Interval] = {}

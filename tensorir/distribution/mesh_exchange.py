@@ -147,7 +147,10 @@ class _Needs:
         return keys
 
     def joined(self, node: Expr, a: Keys | None, b: Keys) -> Keys:
-        """The union of two sets of points of a node; the first may be None."""
+        """The union of two sets of points of a node; the first may be None.
+
+        A node without a dim of the mesh is computed whole, with no points to unite.
+        """
         dim = mesh_dim(node.type, self.parts)
         if a is None or a is b or dim is None:
             return b

@@ -101,6 +101,8 @@ class BlockScans(Pass):
     def _blocked(self, group: _Group, by_place: Mapping[int, Expr], used_names: set[str]) -> dict[int, Expr]:
         """The new values of a group's closures by position, with its regions blocked; empty if no region is worth
         it.
+
+        The regions are of rewritten values (`_Region.values`), from which the walk begins.
         """
         dims, regions = self._regions(group, [by_place[k] for k in group.places])
         sized = [(r, size) for r in regions if (size := self._size(r, dims)) is not None]
@@ -224,7 +226,7 @@ class _Region:
     roots: tuple[Expr, ...]
     reads: tuple[Expr, ...]
     values: tuple[Expr, ...]
-    """The values of the closures that it is of."""
+    """The values of all closures of the group, in their order: the same for each of its regions."""
 
 
 def _regions(values: Sequence[Expr], dims: Dims) -> list[_Region]:
