@@ -243,8 +243,8 @@ class Localiser:
     def view(self, field: Var, frame: Frame) -> Var:
         """The parameter of the local program for a field in a frame, created when first read.
 
-        In the frame (("I", 9),) a periodic halo reads I = 10 of the whole at the local point 1. Frames that have one name
-        in `merged`, which the caller has reserved, share a parameter; others take a free name.
+        In the frame (("I", 9),) a periodic halo reads I = 10 of the whole at the local point 1. Frames that have one
+        name in `merged`, which the caller has reserved, share a parameter; others take a free name.
         """
         param = self.views.get((field, frame))
         if param is None:
