@@ -149,9 +149,14 @@ class DealtArray:
     __sub__, __rsub__ = _arithmetic(operator.sub)
     __mul__, __rmul__ = _arithmetic(operator.mul)
     __truediv__, __rtruediv__ = _arithmetic(operator.truediv)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv)
+    __mod__, __rmod__ = _arithmetic(operator.mod)
     __pow__, __rpow__ = _arithmetic(operator.pow)
     __lt__, __gt__ = _arithmetic(operator.lt)
     __le__, __ge__ = _arithmetic(operator.le)
+    __eq__, _ = _arithmetic(operator.eq)  # type: ignore[assignment]
+    __ne__, _ = _arithmetic(operator.ne)  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Dealt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -161,9 +162,8 @@ def value_and_grad(
     >>> float(value), slope.values.tolist(), slope.lat.values.tolist(), slope.attrs
     (13.0, [4.0, 6.0], [60.0, 50.0], {'units': 'J/K'})
     """
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    def transformed(parts: Any) -> Any:
+    def transformed(positions: Sequence[int], parts: Any) -> Any:
         """The loss, the auxiliary result and the gradients, of `Parts` of positional and keyword arguments."""
         arguments, keywords = parts
 
@@ -176,6 +176,9 @@ def value_and_grad(
                 inputs[k] = with_numbers(inputs[k], gradient_numbers)
             with explained():
                 result = loss(*_without_static_leaves(inputs), **_without_static_leaves(keywords))
+                if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+                    message = "has_aux is given, and the function returns no pair."
+                    raise refuse("A41", message, "return (loss, what else is wanted).")
                 value = result[0] if has_aux else result
                 number: Any = value.data if is_data_array(value) or isinstance(value, Field) else value
                 if np.ndim(number):
@@ -200,16 +203,35 @@ def value_and_grad(
 
     def run(*arguments: Any, **keywords: Any) -> Any:
         """The loss and its gradients for labelled arguments."""
+        positions = _positions(argnums, len(arguments))
         arguments = tuple(a if k in positions else _with_static_leaves(a) for k, a in enumerate(arguments))
         parts = entered((arguments, _with_static_leaves(keywords)))
         for k in positions:
             for name, leaf in _named_numbers(parts[0][k]):
                 _require_inexact(leaf, name or _argument_name(loss, k, arguments[k]))
-        value, aux, slopes = _run_cached((positions, has_aux), loss, transformed, parts)
+        value, aux, slopes = _run_cached((positions, has_aux), loss, partial(transformed, positions), parts)
         gradients = tuple(_with_units(x, units) for x in slopes)
         return (value, aux) if has_aux else value, gradients[0] if isinstance(argnums, int) else gradients
 
     return _with_function(loss, run)
+
+
+def _positions(argnums: Any, count: int) -> tuple[int, ...]:
+    """The places of the arguments that `argnums` names, of `count` that a call gives by position; -1 is the last one.
+
+    Raises A41 for names, for none, for a place that the call does not give, and for one that is named twice.
+    """
+    named = (argnums,) if isinstance(argnums, (int, str)) else tuple(argnums)
+    if not named or any(isinstance(k, bool) or not isinstance(k, int) for k in named):
+        raise refuse("A41", f"argnums is {argnums!r}, and gradients are by arguments.", "count them: argnums=(0, 1).")
+    for k in named:
+        if not -count <= k < count:
+            message = f"the gradient is by argument {k}, and the call gives {count} by position."
+            raise refuse("A41", message, "give it by position, or name another one: argnums=0.")
+    positions = tuple(k % count for k in named)
+    if len(set(positions)) < len(positions):
+        raise refuse("A41", f"argnums is {argnums!r}, which names an argument twice.", "name each one once.")
+    return positions
 
 
 def _with_function(function: Callable[..., Any], run: Callable[..., Any]) -> Callable[..., Any]:

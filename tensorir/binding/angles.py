@@ -76,10 +76,10 @@ def taken_in_degrees(closures: Iterable[Closure], params: Collection[str]) -> li
         env = {v: written.get(v, _stated_angles(v.type.element, v.name, params)) for v in free}
         value = evaluate(closure.value, env, rule)
         out = closure.output
-        angle_before = written.get(
-            out, _stated_angles(out.type.element, out.name, params) if closure.region is not None else None
-        )
-        written[out] = value if angle_before is None else _joined_angles(angle_before, value)
+        if closure.region is not None:  # the rest keeps what it had
+            angle_before = written.get(out, _stated_angles(out.type.element, out.name, params))
+            value = value if angle_before is None else _joined_angles(angle_before, value)
+        written[out] = value
     return list(calls.values())
 
 

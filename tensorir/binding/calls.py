@@ -381,7 +381,7 @@ def _check_buffer(param: Var, value: Any, needed: bool) -> None:
 
 def _meets_itself(data: Array) -> bool:
     """True if two elements of an array may share memory: a stride is less than the span of the axes below it."""
-    reach = data.itemsize
+    reach = data.itemsize if data.size else 0
     for stride, extent in sorted((abs(s), n) for s, n in zip(data.strides, data.shape, strict=True) if n > 1):
         if stride < reach:
             return True

@@ -156,15 +156,12 @@ def _quantities(fencil: Fencil, units: Mapping[str, str]) -> dict[str, Quantity]
     known: dict[str, _Known] = {
         p.name: quantity for p in fencil.params if (quantity := _stated(p.type.element, p.name, units)) is not None
     }
-    written: set[str] = set()
     for closure in fencil.closures:
         env = {v: known.get(v.name, Quantity(factor=_number_of(v.name))) for v in closure.value.free}
         name, value = closure.output.name, evaluate(closure.value, env, _value)
-        if name in known and (name in written or closure.region is not None):
-            # written in part, or again: what it was, if that is the same
+        if name in known and closure.region is not None:  # the rest keeps what it had
             value = _each(lambda pair: _one("update", pair), [known[name], value])
         known[name] = value
-        written.add(name)
     return {n: q for p in fencil.outputs if p.name in known for n, q in _leaves(p.name, p.type.element, known[p.name])}
 
 

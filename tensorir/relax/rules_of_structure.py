@@ -522,15 +522,12 @@ def _attention(call: r.Call, type_of: TypeOf) -> r.RelaxType:
 
 
 def _pad(call: r.Call, type_of: TypeOf) -> r.RelaxType:
-    x, width = tensor_of(call, 0, type_of), call.attrs.get("pad_width")
-    flat = (
-        [w for part in width for w in (part if isinstance(part, tuple) else (part,))]
-        if isinstance(width, tuple)
-        else []
-    )
-    if x.shape is None or len(flat) != 2 * len(x.shape):
+    x, widths = tensor_of(call, 0, type_of), call.attrs.get("pad_width")
+    if not isinstance(widths, tuple) or any(not isinstance(w, int) or w < 0 for w in widths):
+        raise Contradiction("R.nn.pad takes whole widths in one list, two of each axis: [before, behind, ...].")
+    if x.shape is None or len(widths) != 2 * len(x.shape):
         return r.TensorType(None, x.dtype, x.ndim)
-    sums = [a + b for a, b in zip(flat[::2], flat[1::2], strict=True) if isinstance(a, int) and isinstance(b, int)]
+    sums = [a + b for a, b in zip(widths[::2], widths[1::2], strict=True)]
     return r.TensorType(tuple(combine("+", s, w) for s, w in zip(x.shape, sums, strict=True)), x.dtype)
 
 

@@ -339,6 +339,15 @@ def test_transformations_compose_and_keep_labels():
     xr.testing.assert_allclose(one_step(t.to_dataset(), 0.5)["t"], 0.5 * t)
 
 
+def test_arguments_are_counted_from_the_end_too():
+    loss = lambda a, b: (a * a * b).sum()
+    for argnums, ours in ((-1, 1), ((-1, 0), (1, 0))):
+        for got, expected in zip(
+            *(jax.tree_util.tree_leaves(ti.grad(loss, n)(H, 2.0 * H)) for n in (argnums, ours)), strict=True
+        ):
+            np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [
@@ -365,6 +374,33 @@ def test_transformations_compose_and_keep_labels():
             lambda t: ti.grad(lambda t: t.data)(t),
             "error[A41]: the loss is of the shape (4,), and a gradient is that of one number.\n"
             "help: add it up: x.sum().",
+        ),
+        (
+            lambda t: ti.grad(energy)(t=t),
+            "error[A41]: the gradient is by argument 0, and the call gives 0 by position.\n"
+            "help: give it by position, or name another one: argnums=0.",
+        ),
+        (
+            lambda t: ti.grad(energy, -2)(t),
+            "error[A41]: the gradient is by argument -2, and the call gives 1 by position.\n"
+            "help: give it by position, or name another one: argnums=0.",
+        ),
+        (
+            lambda t: ti.grad(lambda a, b: (a * b).sum(), (0, -2))(t, t),
+            "error[A41]: argnums is (0, -2), which names an argument twice.\nhelp: name each one once.",
+        ),
+        (
+            lambda t: ti.grad(energy, "t")(t),
+            "error[A41]: argnums is 't', and gradients are by arguments.\nhelp: count them: argnums=(0, 1).",
+        ),
+        (
+            lambda t: ti.value_and_grad(energy, ())(t),
+            "error[A41]: argnums is (), and gradients are by arguments.\nhelp: count them: argnums=(0, 1).",
+        ),
+        (
+            lambda t: ti.grad(energy, has_aux=True)(t),
+            "error[A41]: has_aux is given, and the function returns no pair.\n"
+            "help: return (loss, what else is wanted).",
         ),
     ],
 )

@@ -98,6 +98,12 @@ def test_a_buffer_that_a_call_may_not_write_is_refused_after_calls_on_others(cal
     np.testing.assert_array_equal(strided, 2 * (x[1:] - x[:-1]))
 
 
+def test_a_buffer_without_elements_may_have_any_strides():
+    f = ti.compile(ti.parse("f(y: tensor<float, I[0:0], J[0:3]>, x: tensor<float, I[0:0], J[0:3]>) { y ← 2.0 × x; }"))
+    for _ in range(3):
+        assert f(x=np.zeros((0, 3)), y=np.zeros((3, 0)).T)["y"].shape == (0, 3)
+
+
 def test_a_number_that_a_type_cannot_hold_is_refused_after_calls_with_others():
     f = ti.compile(ti.parse("f(out: tensor<int8, I[0:3]>, x: tensor<int8, I[0:3]>, n: int8) { out ← x + n; }"))
     x = np.arange(3, dtype=np.int8)

@@ -393,6 +393,19 @@ def test_the_text_of_a_program_takes_radians_in_functions(text):
     f(x=LAT.assign_attrs(units="radians"))
 
 
+def test_a_result_that_is_stored_again_as_a_whole_is_that_alone():
+    dims = "tensor<float, lat[0:3]>"
+    text = f"f(y: {dims}, z: {dims}, x: {dims}) {{ y ← x; y ← x × 0.0174532925; z ← sin(y); }}"
+    np.testing.assert_allclose(ti.parse(text)(x=LAT)["z"], np.sin(RADIANS), rtol=1e-8)
+    in_part = ti.parse(text.replace("y ← x × 0.0174532925", "y[lat[0:2]] ← x × 0.0174532925"))
+    assert refused(lambda: in_part(x=LAT))[0] == "A43"
+    f = ti.parse(f"f(y: {dims}, a: {dims}, b: {dims}) {{ y ← a; y ← b; }}")
+    a, b = (LAT.assign_attrs(units=units) for units in ("m", "K"))
+    assert f(a=a, b=b)["y"].attrs["units"] == "K"
+    in_part = ti.parse(f"f(y: {dims}, a: {dims}, b: {dims}) {{ y ← a; y[lat[0:2]] ← b; }}")
+    assert refused(lambda: in_part(a=a, b=b))[0] == "A32"
+
+
 # Dates as numbers
 
 TIME = ti.Dimension("time")

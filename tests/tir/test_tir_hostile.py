@@ -348,7 +348,12 @@ def main(x: R.Tensor((1, 4, 8, 8), "float32"), w: R.Tensor((2, 4, 3, 3), "float3
     return {}
 """
 
+WIDTHS = "R.nn.pad takes whole widths in one list, two of each axis: [before, behind, ...]."
 CONTRADICTIONS = {
+    "R.nn.pad(x, pad_width=[0, 0, 0, 0, 1.5, 1, 0, 0])": WIDTHS,
+    "R.nn.pad(x, pad_width=((0, 0), (0, 0), (1, 1), (0, 2)))": WIDTHS,
+    "R.nn.pad(x, pad_width=[0, 0, 0, 0, 0, -1, 0, 0])": WIDTHS,
+    "R.nn.pad(x, pad_width=3)": WIDTHS,
     "R.nn.max_pool2d(x, pool_size=[20, 20])": "R.nn.max_pool2d gives a tensor with -11 elements along a dimension.",
     'R.nn.max_pool2d(x, pool_size="a")': "R.nn.max_pool2d takes one number, or 2, for 'pool_size'.",
     "R.nn.max_pool2d(x, pool_size=[2, 2], padding=[1, 2, 3])": (

@@ -30,6 +30,29 @@ def test_values_are_printed_in_their_places(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out == "x = [1. 2.], shape (2,).\n[1. 2.] [1. 2.]\n"
 
 
+DIRECT = """@I.ir_module
+class Module:
+    @T.prim_func
+    def one_more(A: T.Buffer((2,), "float32"), B: T.Buffer((2,), "float32")):
+        for i in range(2):
+            B[i] = A[i] + T.float32(1)
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32")):
+        cls = Module
+        z = R.add(x, x)
+        _ = cls.one_more(x, z)
+        _1 = cls.one_more(z, x)
+        return (z, x)
+"""
+
+
+def test_a_kernel_that_is_called_directly_fills_the_arrays_that_it_gets():
+    x = X.copy()
+    np.testing.assert_array_equal(tir.interpret(tir.parse(DIRECT)["main"], x), [[2, 3], [3, 4]])
+    np.testing.assert_array_equal(x, X)
+
+
 def test_a_format_reaches_no_attribute_of_a_value(capsys: pytest.CaptureFixture[str]):
     run('a = R.print(x, format="{0.__class__} {!r} {}")')
     assert capsys.readouterr().out == "{0.__class__} {!r} [1. 2.]\n"

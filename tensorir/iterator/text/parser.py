@@ -308,8 +308,9 @@ class _Reader:
         raise refuse("TI13", f"an expression is needed here, and this is {text or 'the end'!r}.", at=span)
 
     def named(self, text: str, span: Span) -> Expr:
-        """A name by its last sign: an offset `Iₒ`, an axis `Iₕ`, two axes `Iₕ→Kᵥ`, or a reference. `text` is consumed
-        already.
+        """A name by its last sign: an offset (Iₒ), an axis (Iₕ), two axes (Iₕ→Kᵥ), or a reference.
+
+        `text` is consumed already.
         """
         if text.endswith("ₒ"):
             return Offset(text[:-1], span)

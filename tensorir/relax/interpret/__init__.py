@@ -211,7 +211,12 @@ class _Frame:
                 function = self.of(other)
                 arguments = [self.of(a) for a in node.args]
                 if isinstance(function, r.FunctionRef) and isinstance(self.named(function, node), n.PrimFunc):
-                    self.primitive(function, arguments, node, range(0))
+                    # called directly, as after CallTIRRewrite, it fills the arrays that it is given
+                    for array, filled in zip(
+                        arguments, self.primitive(function, arguments, node, range(0)), strict=True
+                    ):
+                        if isinstance(array, np.ndarray):
+                            np.copyto(array, filled)
                     return ()
                 return _call(self.m, self.function(function, node), arguments, node.span)
 

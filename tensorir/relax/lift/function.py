@@ -381,7 +381,7 @@ class Frame:
         home.places.add(node.span)
         try:
             return meaning(*arguments, **attributes)
-        except (ValueError, NotImplementedError) as problem:
+        except (ValueError, IndexError, TypeError, NotImplementedError) as problem:
             help = "write it as a PrimFunc of the module, and use R.call_tir."
             raise refuse("TL01", f"R.{name} cannot be lifted here: {problem}.", help, at=node.span) from problem
 

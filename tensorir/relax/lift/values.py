@@ -140,7 +140,8 @@ def constant(data: np.ndarray[Any, Any], name: str = "table") -> Value:
     element = scalar_of(data.dtype)
     if element is None:
         raise ValueError(f"elements of type {data.dtype}")
-    if data.size and (data.size == 1 or (data == data.flat[0]).all()):
+    # the bytes also tell 0.0 from -0.0
+    if data.size and data.tobytes() == data.flat[0].tobytes() * data.size:
         return Value(number(data.flat[0].item(), element).expr, data.shape)
     home = HOME.get()
     made_var = var(home.fresh(name), TensorType(element, Dims(tuple(_box(data.shape).items()))))

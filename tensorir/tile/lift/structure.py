@@ -25,9 +25,16 @@ from tensorir.tile.types import Element
 
 
 def constant(values: np.ndarray, scalar: Scalar) -> Expr:
-    """Numbers that a program states: a literal where they are equal, else one after the other."""
+    """Numbers that a program states: a literal where they are equal, signs of zeros included, else one after the other.
+
+    >>> from tensorir.ir.types import FLOAT32
+    >>> [str(constant(np.array(x), FLOAT32).type) for x in ([2.0, 2.0], [0.0, -0.0], [-0.0, -0.0])]
+    ['tensor<float32>', 'tensor<float32, x0[0:2]>', 'tensor<float32>']
+    """
     flat = values.reshape(-1)
-    if all(v == flat[0] or (v != v and flat[0] != flat[0]) for v in flat):
+    signs = np.signbit(flat) if scalar.is_float else np.zeros(flat.shape, bool)
+    same = (v == flat[0] or (v != v and flat[0] != flat[0]) for v in flat)
+    if all(same) and (signs == signs[0]).all():
         return literal(flat[0].item() if scalar != BOOL else bool(flat[0]), scalar)
     return _listed(values, scalar, 0)
 
