@@ -231,7 +231,7 @@ UPDATES = {
 } | {
     "added in the middle": lambda x: x.at[1:3, 1:2, 1:4].add(x[:2, :1, :3]),
     "added to an element": lambda x: x.at[2, 1, 3].add(5),
-    "moved inside at both ends": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (-3, 2, 9)),
+    "moved inside at both ends": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (-9, 2, 9)),
     "in its place": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (1, 0, 3)),
     "outside, and dropped": lambda x: x.at[np.array(7)].set(99, mode="drop"),
     "at a place that is computed": lambda x: lax.dynamic_update_slice(x, x[:2, :2, :2] + 50, (x[0, 0, 0] % 3, 1, 2)),
