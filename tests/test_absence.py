@@ -86,6 +86,44 @@ def test_a_fold_that_shifts_its_state_through_a_table_is_analysed_to_the_end():
     assert (got == -1.0).any() and (got != -1.0).any()
 
 
+X, READS = np.array([1.0, 2.0, 4.0, 8.0, 16.0]), np.array([[3], [1], [-1], [0], [4]])
+
+
+def scanned(step, levels):
+    """The states by hand, NaN where they are absent; a step gives NaN for absent ones, and takes them."""
+    states, state = dict[int, float](), 0.5
+    for k in levels:
+        states[k] = state = step(state, X[READS[k, 0]] if READS[k, 0] >= 0 else np.nan)
+    return [states[k] for k in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("body", "step"),
+    [
+        ("s × 2.0 + a", lambda s, a: s * 2 + a),
+        ("a - 1.0", lambda s, a: a - 1),
+        ("if can_deref(a) then s × 2.0 + a else s", lambda s, a: s if np.isnan(a) else s * 2 + a),
+        ("if can_deref(s) then s × 2.0 + a else a", lambda s, a: a if np.isnan(s) else s * 2 + a),
+    ],
+)
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_scan_skips_no_level_and_its_state_is_absent_where_its_body_is(body, step, forward):
+    f = ti.parse(f"""
+      f(out: tensor<float, K[0:5]>, all: tensor<float>, x: tensor<float, E[0:5]>, T: tensor<int, K[0:5], _NB_E[0:1]>) {{
+        out ← let n = scan(λ(s: tensor<float>, a: tensor<float>) → {body}, {str(forward).lower()}, 0.5)(⟪T, 0⟫(x));
+              if can_deref(n) then n else -1.0;
+        all ← reduce(λ(s: tensor<float>, a: tensor<float>) → {body}, 0.5, K)(⟪T, 0⟫(x));
+      }}""")
+    states = scanned(step, range(5) if forward else range(4, -1, -1))
+    # a reduction skips what a scan does not
+    folded = 0.5
+    for k in (0, 1, 3, 4):
+        folded = step(folded, X[READS[k, 0]])
+    for found in (f(x=X, T=READS), ti.reference.run(f, x=X, T=READS), ti.compile(f, passes=())(x=X, T=READS)):
+        np.testing.assert_array_equal(found["out"], np.nan_to_num(states, nan=-1.0))
+        assert found["all"] == folded
+
+
 def test_a_condition_that_shifts_what_it_decides_for_is_followed_to_an_end():
     f = ti.parse("""
     f(out: tensor<float>, x: tensor<float, E[0:3]>, T: tensor<int, E[0:3], _NB_E[0:2]>) {

@@ -334,7 +334,7 @@ def _draw_change(rows: list[tuple[str, str, str]], words: str) -> Drawing:
     rows = [(mark, _cut(a), _cut(b)) for mark, a, b in rows[:MAX_LINES]]
     widths = [max([200.0, *(width_of(r[side], 11) for r in rows)]) + 24 for side in (1, 2)]
     height = 62 + _LINE * len(rows) + (24 if hidden > 0 else 8)
-    sheet = Drawing("before and after", sum(widths) + 36, height)
+    sheet = Drawing("before and after", max(sum(widths) + 36, width_of(words, 11) + 30), height)
     sheet.text(12, 18, words, size=11, colour=PALE)
     for side, (title, x) in enumerate((("before", 12.0), ("after", 24.0 + widths[0])), start=1):
         sheet.text(x, 40, title, bold=True)

@@ -244,7 +244,7 @@ def _draw(name: str, point: Mapping[str, int], readings: Mapping[str, Reading], 
     height = sum(max((p.height for p in line), default=0.0) for line in panel_rows) + 40
     point_text = ", ".join(f"{n} = {p}" for n, p in point.items())
     title = f"{name}{' at ' if point_text else ''}{point_text} reads"
-    sheet = Drawing("footprint", width, height)
+    sheet = Drawing("footprint", max(width, width_of(title) + 30), height)
     sheet.text(14, 20, title, bold=True)
     y = 34.0
     for line in panel_rows:

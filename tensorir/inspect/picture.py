@@ -155,7 +155,7 @@ class Drawing:
     ) -> None:  # fmt: skip
         """Appends a text at its baseline, with room behind a "start"; `anchor` is "start", "middle" or "end"."""
         if anchor == "start":
-            self.width = max(self.width, x + width_of(text, size) + 16)
+            self.width = max(self.width, x + width_of(text, size) + 8)
         weight = ' font-weight="bold"' if bold else ""
         self.parts.append(
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size:g}"{weight} '

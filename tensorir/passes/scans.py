@@ -15,7 +15,7 @@ from tensorir.ir.rewrite import binders, postorder, rebuild, rewrite, rewrite_no
 from tensorir.ir.types import BOOL, Scalar, TensorType, TupleElement
 from tensorir.passes.base import Pass, remade, rewritten
 from tensorir.passes.decisions import Decision, Places, Threshold
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, counted
 
 # Scans along one dim in one direction become one, with a tuple as its state.
 
@@ -338,8 +338,8 @@ class FuseIntoScans(Pass):
         (limit,) = self.thresholds()
         return tuple(
             Decision(
-                self.name(), f"{len(u.computed)} results computed by the step", places.of(u.scan), u.saved > 0,
-                self.reason(), u.saved, limit, span=u.scan.span,
+                self.name(), f"{counted(len(u.computed), 'result')} computed by the step", places.of(u.scan),
+                u.saved > 0, self.reason(), u.saved, limit, span=u.scan.span,
             )
             for u in _uses(list(postorder(*roots)), roots)
             if u.computed and not u.whole

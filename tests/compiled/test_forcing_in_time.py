@@ -94,6 +94,42 @@ def test_a_store_is_read_in_windows(chunks, tmp_path, monkeypatch):
     assert kept.time.values.tolist() == [0.0, 10.0, 20.0, 30.0, 38.5]
 
 
+@pytest.mark.parametrize("linear", [True, False])
+@pytest.mark.parametrize("seed", range(8))
+def test_windows_hold_what_steps_read_and_are_read_once_on_the_way(seed, linear, monkeypatch):
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.integers(1, 9, 13))
+    q = xr.DataArray(rng.normal(size=(13, 2)), dims=("time", "x"), coords={"time": times}, name="q")
+    forward, by = seed % 2 == 0, int(rng.integers(1, 4))
+    # steps are counted from the loop's start on, before which the times of records lie where it goes back
+    clock = times - (times[0] if forward else times[-1])
+    n = int(np.ptp(times)) // by + 1
+    forcing = forcings.Forcing([q], (True,), None, clock, by if forward else -by, linear)
+    length = int(rng.integers(3, 6))
+    monkeypatch.setattr(forcings, "WINDOW", length * 16)
+    windows = []
+    read = forcings.Forcing._read
+    monkeypatch.setattr(forcings.Forcing, "_read", lambda self, a, b: windows.append((a, b)) or read(self, a, b))
+    at = forcing.step * np.arange(n)
+    if linear:
+        expected = np.stack([np.interp(at, clock, q.values[:, k]) for k in range(2)], 1)
+    else:
+        expected = q.values[[np.flatnonzero(clock <= t)[-1] for t in at]]
+    done = 0
+    while done < n:
+        records, steps = forcing.window(done, n - done)
+        assert steps >= 1
+        for k in range(steps):
+            (found,) = [np.asarray(records._read(x, k)) for x in records.arrays]
+            np.testing.assert_allclose(found, expected[done + k], rtol=1e-5, atol=1e-6)
+        done += steps
+    needed = [{k for k in range(13) for t in [step] if clock[k] <= t and (k == 12 or t < clock[k + 1])} for step in at]
+    assert all(b - a == length for a, b in windows) and len(set(windows)) == len(windows)
+    limit = -(-(len(set.union(*needed)) + 1) // (length - 1)) + 1
+    assert len(windows) <= limit
+    assert windows == sorted(windows, reverse=not forward)
+
+
 def test_gradients_by_a_forcing_are_finite_differences():
     forcing, _, _, options = LINEAR["dates of a calendar"]
     loss = lambda f: ti.iterate(step, STATE, 3, forcing=f, **options).sum()

@@ -125,6 +125,24 @@ def test_a_large_block_goes_in_slabs_of_one_program(monkeypatch):
     np.testing.assert_allclose(results[0], both(H, w)[0])
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "points", "rows", "slabs"),
+    [
+        # of 8 bytes a row; a slab has eight times its halo at least, and what fits
+        (1, 1, 128, 1, 8), (0, 3, 72, 1, 3), (2, 1, 72, 24, 3), (2, 1, 72, 23, 3), (0, 0, 72, 10, 8), (0, 0, 72, 72, 1),
+        (0, 1, 72, 18, 4), (0, 1, 72, 17, 5), (0, 0, 5, 0, 5),
+    ],
+)  # fmt: skip
+def test_slabs_are_as_few_as_memory_and_halos_let_them_be(before, after, points, rows, slabs, monkeypatch):
+    monkeypatch.setattr(blocks, "SLAB", 8 * rows)
+    difference = ti.field_operator(lambda h: 2.0 * h(I + after) - h(I - before))
+    h = xr.DataArray(RNG.normal(size=points + before + after), dims="I")
+    found = []
+    work = device_work(lambda: found.append(ti.map_blocks(difference, h.chunk()).compute()))
+    assert work.executed == slabs
+    np.testing.assert_allclose(found[0], 2.0 * h.values[before + after :] - h.values[:points], rtol=1e-12)
+
+
 def test_a_dataset_gives_each_parameter_its_variable():
     data = xr.Dataset({"h": H, "w": ("J", np.linspace(0.0, 1.0, 17)), "other": 3.0}).chunk(I=6)
     found, _ = ti.map_blocks(both, data)

@@ -184,6 +184,37 @@ def test_the_lift_on_a_mesh_is_the_interpreter(text: str) -> None:
     agree(MESH.format(text), Block(x, RNG.uniform(0.5, 2, 5)), Block(y, np.zeros(4)))
 
 
+REGIONS = {
+    "Kᵥ < 3": lambda i, k: k < 3,
+    "Kᵥ ≤ 3": lambda i, k: k <= 3,
+    "Kᵥ > 3": lambda i, k: k > 3,
+    "Kᵥ ≥ 3": lambda i, k: k >= 3,
+    "Kᵥ == 3": lambda i, k: k == 3,
+    "Kᵥ ≠ 3": lambda i, k: k != 3,
+    "4 > Kᵥ": lambda i, k: k < 4,
+    "2 ≤ Kᵥ": lambda i, k: k >= 2,
+    "Kᵥ > 1 ∧ Kᵥ < 4": lambda i, k: (k > 1) & (k < 4),
+    "Kᵥ < 2 ∨ Kᵥ ≥ 5": lambda i, k: (k < 2) | (k >= 5),
+    "¬(Kᵥ == 2)": lambda i, k: k != 2,
+    "¬(Kᵥ > 1 ∧ Kᵥ < 4)": lambda i, k: (k <= 1) | (k >= 4),
+    "xor_(Kᵥ < 4, Kᵥ > 1)": lambda i, k: (k < 4) ^ (k > 1),
+    "Iₕ < 3 ∧ Kᵥ > 2": lambda i, k: (i < 3) & (k > 2),
+    "Iₕ == 2 ∨ Kᵥ == 4": lambda i, k: (i == 2) | (k == 4),
+    "xor_(Iₕ < 3, Kᵥ > 2)": lambda i, k: (i < 3) ^ (k > 2),
+}
+
+
+@pytest.mark.parametrize("condition", REGIONS)
+def test_conditions_on_coordinates_are_numpys(condition: str) -> None:
+    dims = Dims.of(I=(0, 6), K=(0, 8))
+    x = RNG.uniform(0.5, 2, dims.shape)
+    kind = TensorType(scalar_of(x.dtype), dims)
+    program = ti.iterator.parse(GRID.format(f"concat_where({condition}, x, (⇑(λ(a) → -1.0 × ·a))(x))"))
+    (found,) = ti.lift(program, args=(kind, kind), column="K")(x, None)
+    i, k = np.ogrid[1:4, 1:6]
+    np.testing.assert_array_equal(found, np.where(REGIONS[condition](i, k), x[1:4, 1:6], -x[1:4, 1:6]))
+
+
 @pytest.mark.parametrize("start", [0, 1, 2])
 @pytest.mark.parametrize("stop", [4, 5, 6])
 def test_rows_that_a_table_lacks_are_named(start: int, stop: int) -> None:

@@ -83,7 +83,11 @@ NUMPYS = {
 }  # fmt: skip
 OF = {"bool": ("or", "and", "xor"), "float": ("plus", "multiplies", "max", "min")}
 OF["int"] = (*OF["float"], "bit_and", "bit_or", "bit_xor")
-OF_KERNELS = {"bool": ("or", "and"), "float": ("add", "mul", "max", "min"), "int": ("add", "mul", "max", "min")}
+OF_KERNELS = {
+    "bool": ("or", "and", "max", "min"),
+    "float": ("add", "mul", "max", "min"),
+    "int": ("add", "mul", "max", "min"),
+}
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -71,6 +71,32 @@ def test_what_is_computed_of_states_alone_is_computed_in_the_step(result, compon
     assert f"tensor<({', '.join(['float'] * components)})>" in after
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "decided"),
+    [
+        # two components of 72 bytes are stored, or what is read of them and of what is computed
+        ("t[0] / t[1]", "x", ("1 result", True, 72)),
+        ("t[0] / t[1]", "t[0]", ("1 result", False, 0)),
+        ("t[0] × 2.0", "x", ("1 result", False, 0)),
+        ("t[0] / t[1]", "t[1] × 2.0 + x", ("2 results", False, 0)),
+        ("t[0]", "t[1]", None),
+        ("t[0] / t[1]", "⟪K, 0⟫(t)[0]", None),
+        ("t[0] / t[1]", "(λ(u: tensor<(float, float), K[0:9]>) → u[0] + u[1])(t)", None),
+    ],
+)
+def test_results_are_computed_in_the_step_where_that_stores_fewer_bytes(first, second, decided):
+    program = ti.parse(f"""
+      f(y: tensor<float, K[0:9]>, z: tensor<float, K[0:9]>, x: tensor<float, K[0:9]>) {{
+        let t = scan(λ(s: tensor<(float, float)>, v: tensor<float>) → (s[0] + v, s[1] × v), true, (0.0, 1.0))(x);
+        y ← {first};
+        z ← {second};
+      }}""")
+    fused = FuseIntoScans()(program)
+    found = [(d.what, d.taken, d.value) for d in FuseIntoScans().decided(program, fused)]
+    assert found == ([] if decided is None else [(f"{decided[0]} computed by the step", *decided[1:])])
+    assert (fused is program) == (decided is None or not decided[1])
+
+
 def test_a_scan_that_sums_its_states_is_what_numpy_makes_of_it():
     f = ti.parse(f"f(y: tensor<float, K[0:9]>, x: tensor<float, K[0:9]>) {{ y ← let t = {PAIR}; t[0] + t[1]; }}")
     x = np.linspace(0.5, 1.5, 9)

@@ -3,6 +3,7 @@
 import pickle
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +45,26 @@ def test_a_cheap_expression_at_one_offset_stays():
 def test_an_expression_read_at_fewer_places_than_asked_stays():
     f = ti.parse(COSINES)
     assert ti.passes.Pipeline("temporaries(min_uses=3)")(f) is f
+
+
+SQUARE = "f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) { out ← let c = cos(x); (c + 1.0) × (2.0 - c); }"
+THREE = """f(out: tensor<float, I[1:9]>, x: tensor<float, I[0:10]>) {
+  out ← ⟪I, 1⟫(cos(x)) + ⟪I, -1⟫(cos(x)) + cos(x); }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "most"),
+    [
+        # a cosine counts as 32 operations; a buffer is written and read, 16 bytes a point
+        (COSINES, "min_uses", 2), (THREE, "min_uses", 3), (COSINES, "min_work", 32), (COSINES, "min_per_byte", 2),
+        (THREE, "min_per_byte", 4), (SQUARE, "costly", 32),
+    ],
+)  # fmt: skip
+def test_an_expression_is_stored_up_to_what_its_options_ask_for(text: str, option: str, most: float):
+    f = ti.parse(text)
+    options: dict[str, Any] = {"costly": 100.0, option: most}
+    assert len(Temporaries(**options)(f).closures) == 2
+    assert Temporaries(**{**options, option: most * 1.01})(f) is f
 
 
 SHIFTED = """fencil(out: tensor<float, I[5:9]>, inp: tensor<float, I[0:100]>) {

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from stencils import meshes
+from stencils.baroclinic_wave.staggering import tangential
 from stencils.meshes import Mesh, Plane
 
 ROOT3 = np.sqrt(3.0)
@@ -426,3 +427,21 @@ def test_bad_input_is_refused_in_one_sentence(call, message):
 
 def triangles(corners):
     return Mesh.of_triangles(np.zeros((5, 2)), corners, Plane())
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_tangential_velocity_is_the_mean_of_two_fits_by_least_squares(level):
+    mesh = meshes.icosahedral(level)
+    along = np.random.default_rng(level).normal(size=len(mesh.tables["E2V"]))
+    edges, weights = tangential(mesh)
+    found = (weights * along[edges]).sum(1)
+    fitted = []
+    for point, row in zip(mesh.points, mesh.tables["V2E"], strict=True):
+        up = point / np.linalg.norm(point)
+        around = row[row >= 0]
+        directions = mesh.geometry.edge_tangent[around]
+        directions = directions - np.outer(directions @ up, up)
+        fitted.append(np.linalg.lstsq(directions, along[around], rcond=1e-9)[0])
+    of_vertices = np.array(fitted)[mesh.tables["E2V"]]
+    expected = -(of_vertices.mean(1) * mesh.geometry.edge_normal).sum(1)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
