@@ -221,7 +221,7 @@ def _positions(argnums: Any, count: int) -> tuple[int, ...]:
 
     Raises A41 for names, for none, for a place that the call does not give, and for one that is named twice.
     """
-    named = (argnums,) if isinstance(argnums, (int, str)) else tuple(argnums)
+    named: tuple[Any, ...] = (argnums,) if isinstance(argnums, (int, str)) else tuple(argnums)
     if not named or any(isinstance(k, bool) or not isinstance(k, int) for k in named):
         raise refuse("A41", f"argnums is {argnums!r}, and gradients are by arguments.", "count them: argnums=(0, 1).")
     for k in named:

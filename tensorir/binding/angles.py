@@ -78,7 +78,7 @@ def taken_in_degrees(closures: Iterable[Closure], params: Collection[str]) -> li
         out = closure.output
         if closure.region is not None:  # the rest keeps what it had
             angle_before = written.get(out, _stated_angles(out.type.element, out.name, params))
-            value = value if angle_before is None else _joined_angles(angle_before, value)
+            value = _joined_angles(angle_before, value)
         written[out] = value
     return list(calls.values())
 

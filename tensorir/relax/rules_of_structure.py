@@ -522,8 +522,9 @@ def _attention(call: r.Call, type_of: TypeOf) -> r.RelaxType:
 
 
 def _pad(call: r.Call, type_of: TypeOf) -> r.RelaxType:
-    x, widths = tensor_of(call, 0, type_of), call.attrs.get("pad_width")
-    if not isinstance(widths, tuple) or any(not isinstance(w, int) or w < 0 for w in widths):
+    x, asked = tensor_of(call, 0, type_of), call.attrs.get("pad_width")
+    widths = [w for w in asked if isinstance(w, int) and w >= 0] if isinstance(asked, tuple) else []
+    if not isinstance(asked, tuple) or len(widths) < len(asked):
         raise Contradiction("R.nn.pad takes whole widths in one list, two of each axis: [before, behind, ...].")
     if x.shape is None or len(widths) != 2 * len(x.shape):
         return r.TensorType(None, x.dtype, x.ndim)
