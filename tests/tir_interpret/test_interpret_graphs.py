@@ -193,12 +193,12 @@ def test_the_pixels_of_an_image_of_another_size_lie_between_six(mode: str, size:
     ],
 )  # fmt: skip
 def test_what_lies_in_the_middle_is_rounded_as_the_method_says(rounding: str, wanted: list[int]):
-    assert networks.nearest(np.float32([-0.5, 0.5, 1.5, 2, 2.5]), rounding).tolist() == wanted
+    assert networks.nearest(np.array([-0.5, 0.5, 1.5, 2, 2.5], np.float32), rounding).tolist() == wanted
 
 
 @pytest.mark.parametrize("a", [-0.75, -0.5])
 def test_cubic_weights_are_those_of_keys(a: float):
-    part = np.float32([0, 0.25, 0.625])
+    part = np.array([0, 0.25, 0.625], np.float32)
     for k, found in networks.weights_of(part, "cubic", a).items():
         x = abs(part.astype(np.float64) - k)
         near, far = (a + 2) * x**3 - (a + 3) * x**2 + 1, a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
