@@ -13,8 +13,8 @@ from tests.equality.pairs import symbolic
 BITS, REALS, DIFFERENT = Level.BITS, Level.REALS, Level.DIFFERENT
 
 
-def fencil(value: str, x: str = "I[0:n]") -> object:
-    return ti.parse(f"f(y: tensor<float, I[0:n]>, x: tensor<float, {x}>) {{ y ← {value}; }}")
+def fencil(value: str, x: str = "I[0:n]", y: str = "I[0:n]") -> object:
+    return ti.parse(f"f(y: tensor<float, {y}>, x: tensor<float, {x}>) {{ y ← {value}; }}")
 
 
 COPY = "for i in range(n):\n    B[i] = A[i]"
@@ -109,6 +109,63 @@ def test_faults_of_fencils_are_found_or_are_no_equality(one: str, other: str, si
     found = ti.equivalent(fencil(one), fencil(other))
     assert not found or size is None
     assert size is None or (found.level == DIFFERENT and found.sizes == ({"n": size},))
+
+
+CHOSEN = "(if pos(I, x) < 3 then (x, 2.0 × x) else (2.0 × x, x))"
+BACK = RUNNING.replace("true", "false")
+FOURS = "merge_dims(A, B, I)(split_dim(I, A, B, 4)(x))"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "level"),
+    [
+        ("⟪I, 1⟫(x) + x", "x + ⟪I, 2⟫(⟪I, -1⟫(x))", BITS),
+        ("⟪I, 1⟫(x)", "⟪I, 2⟫(x)", DIFFERENT),
+        ("⟪I, 1⟫(x)", "rename(J → I)(⟪J, 1⟫(rename(I → J)(x)))", BITS),
+        ("⟪I, 1⟫(x)", "rename(J → I)(⟪J, -1⟫(rename(I → J)(x)))", DIFFERENT),
+        ("(x, 2.0 × x)[1]", "2.0 × x", BITS),
+        ("(x, 2.0 × x)[0]", "2.0 × x", DIFFERENT),
+        (f"{CHOSEN}[1]", "if pos(I, x) < 3 then 2.0 × x else x", BITS),
+        (f"{CHOSEN}[0]", "if pos(I, x) < 3 then 2.0 × x else x", DIFFERENT),
+        ("let t = x × x; t + t", "x × x + x × x", BITS),
+        ("let t = x × x; t + x", "x × x + x × x", DIFFERENT),
+        ("update(x, subset(2.0 × x, I[2:n]))", "if pos(I, x) < 2 then x else 2.0 × x", BITS),
+        ("update(x, subset(2.0 × x, I[2:n]))", "if pos(I, x) < 3 then x else 2.0 × x", DIFFERENT),
+        ("reduce(+, 0.0, J)(add_dim(J, 0, 3, x))", "x + x + x", REALS),
+        ("reduce(+, 0.0, J)(add_dim(J, 0, 3, x))", "x + x", DIFFERENT),
+        ("materialise(x) + x", "x + x", BITS),
+    ],
+)  # fmt: skip
+def test_what_moves_points_and_makes_tuples_is_followed_for_all_sizes(one: str, other: str, level: Level):
+    found = ti.equivalent(fencil(one, "I[-3:n+4]"), fencil(other, "I[-3:n+4]"))
+    assert found.level == level and bool(found.sizes) == (level == DIFFERENT)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "level"),
+    [
+        (BACK, f"reduce(+, 0.0, I)(x) - {RUNNING} + x", REALS),
+        (BACK, f"reduce(+, 0.0, I)(x) - {RUNNING}", DIFFERENT),
+        (BACK, RUNNING, DIFFERENT),
+        ("gather(I)(x, N - 1 - pos(I, x))", "gather(I)(x, (N - 2) - pos(I, x) + 1)", BITS),
+        ("gather(I)(x, N - 1 - pos(I, x))", "x", DIFFERENT),
+        ("gather(I, clamp)(x, pos(I, x) - 2)", "gather(I, zero)(x, pos(I, x) - 2)", DIFFERENT),
+        ("gather(I, zero)(x, pos(I, x) - 2)", "if pos(I, x) < 2 then 0.0 else gather(I, clamp)(x, pos(I, x) - 2)", BITS),
+        ("gather(I, clamp)(x, pos(I, x) + 2)", "gather(I)(x, min(N - 1, pos(I, x) + 2))", BITS),
+        (FOURS, "x", BITS),
+        (FOURS.replace("A, B, I", "B, A, I"), "x", DIFFERENT),
+        (FOURS, FOURS.replace("4", "2"), BITS),
+        (FOURS.replace("(split", "(2.0 × split"), "2.0 × x", BITS),
+        (
+            FOURS.replace("(split", "((if pos(B, split_dim(I, A, B, 4)(x)) < 1 then 2.0 else 1.0) × split"),
+            "(if rem(pos(I, x), 4) < 1 then 2.0 else 1.0) × x", BITS,
+        ),
+    ],
+)  # fmt: skip
+def test_reads_that_leave_the_order_of_points_are_followed_for_all_sizes(one: str, other: str, level: Level):
+    whole = ("I[0:4*n]",) * 2
+    found = ti.equivalent(*(fencil(value.replace("N", "4 × n"), *whole) for value in (one, other)))
+    assert found.level == level and bool(found.sizes) == (level == DIFFERENT)
 
 
 def test_two_sizes_are_covered_at_once():

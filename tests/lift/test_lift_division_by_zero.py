@@ -29,7 +29,20 @@ WRONG = {
     "a loop's bounds": "for j in range(8 // i):\n            B[i] = B[i] + j",
     "a loop that starts where it fails": "for j in range(8 // (i - 3), 9):\n            B[i] = B[i] + j",
     "a choice that looks at both": "B[i] = T.Select(i > 0, 8 // i, 0)",
-}
+    **{f"{by} in {loop}": f"for j in {loop}: B[i] = A[i] // ({by})" for loop, by in (
+        ("T.serial(-7, 2)", "j + 7"), ("T.serial(-7, 2)", "1 - j"), ("range(3, 12, 4)", "j - 3"),
+        ("range(3, 12, 4)", "11 - j"), ("T.serial(i // 2, i // 2 + 3)", "j"), ("T.serial(i // 2, i // 2 + 3)", "9 - j"),
+        ("T.serial(T.min(i, 3), 5)", "j"), ("T.serial(T.min(i, 3), 5)", "j - 4"),
+        ("range(1, i, 3)", "j - 13"), ("T.unroll(2, 5)", "4 - j"),
+    )},
+}  # fmt: skip
+BESIDE = {
+    "T.serial(-7, 2)": ("j + 8", "2 - j"), "range(3, 12, 4)": ("j - 2", "12 - j", "j - 4"),
+    "T.unroll(2, 5)": ("5 - j", "j - 1"),
+    "T.serial(i // 2, i // 2 + 3)": ("j + 1", "10 - j"), "T.serial(T.min(i, 3), 5)": ("j + 1", "j - 5"),
+    "range(i * i % 7)": ("j + 1", "j - 4"), "range(1, i, 3)": ("j - 16", "j"),
+}  # fmt: skip
+"""Loops, and divisors that are zero in no round of them, but would be in the next one."""
 RUNNING = {
     "data": "B[i] = 100 // A[i]",
     "a place": "B[3 % T.max(A[i], 0)] = 1",
@@ -56,6 +69,15 @@ def test_a_division_by_zero_is_told_in_the_words_of_the_checked_mode(body: str):
     assert lifted.span == told.span
     assert ti.lift(func, on_hazard="ignore") is not None
     assert told.message in str(ti.lift(func, on_hazard="sequential").report)
+
+
+@pytest.mark.parametrize(("loop", "by"), [(loop, by) for loop, divisors in BESIDE.items() for by in divisors])
+def test_a_divisor_that_is_zero_beside_the_rounds_of_a_loop_is_none(loop: str, by: str):
+    func = ti.tir.parse(TEXT.format(f"for j in {loop}: B[i] = A[i] // ({by}) + B[i]"))
+    program = ti.lift(func)
+    error, (result,) = program.checked(A, B)
+    assert error is None
+    np.testing.assert_array_equal(result, ti.tir.interpret(func, A, B, checked=True)[1])
 
 
 @pytest.mark.parametrize("body", RUNNING.values(), ids=RUNNING)

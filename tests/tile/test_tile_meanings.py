@@ -84,7 +84,7 @@ def test_shapes_and_folds(lines, type, wanted):
 def test_a_function_of_mathematics_is_rounded_to_float32(name):
     lines = f"%c = constant <f32: [0.625, 1.75]> : tile<2xf32> %r = {name} %c : tile<2xf32>"
     wanted = [getattr(math, name)(x) for x in (0.625, 1.75)]
-    assert computed(lines, "%r", "tile<2xf32>", 2) == np.float32(wanted).tolist()
+    assert computed(lines, "%r", "tile<2xf32>", 2) == np.array(wanted, np.float32).tolist()
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,16 @@ PLAIN = tile.parse("entry @k(%x: tile<i32>, %c: tile<i1>) { %y = addi %x, %x : t
     " (!cuda_tile.tile<i32>, !cuda_tile.tile<i32>) -> !cuda_tile.tile<i32> \"cuda_tile.if\"(%c) ({"
     " \"cuda_tile.return\"() : () -> () }, {}) : (!cuda_tile.tile<i1>) -> () \"cuda_tile.return\"() : () -> () })"
     " : () -> () }) : () -> () }) : () -> ()",
+    "cuda_tile.module @m { entry @k(%x: tile<i32>, %c: tile<i1>) { %y = addi %x, %x : tile<i32> if %c { return } } }"
+    " {-# dialect_resources: { x: 1 } #-}",
+    *(
+        f"{{-# }} #-}} #l = loc(\"a.py\":9:2) entry @k(%x: tile<i32>, %c: tile<i1>) {{ %y = addi %x, %x : tile<i32>"
+        f" {at} if %c {{ return }} }}"
+        for at in (
+            'loc("n")', 'loc("a.py":3:4 to 5:6)', 'loc(fused["x", "a.py":7:8])', "loc(#l)", 'loc("n"("a.py":3:4))',
+            'loc(callsite("a.py":1:2 at callsite("n" at "b.py":3:4)))', 'loc(fused<"meta">[#l])',
+        )
+    ),
 ])  # fmt: skip
 def test_forms_of_one_module_are_equal(text):
     assert tile.parse(text) == PLAIN

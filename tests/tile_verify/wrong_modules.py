@@ -63,6 +63,19 @@ WHOLE = [
     "entry @k(%x: tile<33554432xf32>) {}",
     "entry @k(%x: tile<f4E2M1FN>) {}",
     "entry @k() { %x = make_token : token loc( }",
+    r'entry @k(%c: tile<i1>) { assert %c, "a\q" : tile<i1> }',
+    'entry @k() { %t = make_token : token loc("a" }',
+    'entry @k() { %t = make_token : token loc("a.py":3:4 to :5:6) }',
+    "cuda_tile.module @m { entry @k() { return } } {-# never ends",
+    "entry @k(%x: tile<i32>) { %y = loop iter_values(%a = %x) : tile<i32>, tile<i32> -> tile<i32> { break } }",
+    "#s = #cuda_tile.di_subprogram<file = #f> entry @k() {}",
+    '#f = #cuda_tile.di_file<"a.py" in "/d"> #f = #cuda_tile.di_file<"b.py" in "/d"> entry @k() {}',
+    "entry @k() {} }",
+    "what is this",
+    "entry @k(%v: tile<i32>) { %x, %y = load_view_tko weak %v[%v] : tile<i32>, tile<i32> -> tile<4xf32>, token }",
+    "cuda_tile.module @m attributes {a = 1 : i32, a = 2 : i32} { entry @k() {} }",
+    "entry @k() { %x = constant <f32: [[[[1.0]]]]> : tile<1xf32> }",
+    "entry @k() { %x = constant <f32: nan> : tile<f32> }",
 ]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import tensorir as ti
 import tensorir.tir as tir
+from tensorir.relax.interpret import networks
 from tensorir.runtime.errors import DiagnosticError
 
 # Functions of Relax
@@ -183,6 +184,48 @@ def test_what_does_not_fit_is_said_in_words_of_the_operator(call: str, message: 
     with pytest.raises(DiagnosticError) as caught:
         run(f"a = {call}")
     assert caught.value.diagnostics[0].message == message
+
+
+# What interpreter and lift share: the places between the elements of an image, and what they are rounded to
+
+PLACES = [
+    ("half_pixel", 4, [0.25, 1.75, 3.25, 4.75]),
+    ("half_pixel", 1, [2.5]),
+    ("pytorch_half_pixel", 4, [0.25, 1.75, 3.25, 4.75]),
+    ("pytorch_half_pixel", 1, [0]),
+    ("tf_half_pixel_for_nn", 4, [0.75, 2.25, 3.75, 5.25]),
+    ("align_corners", 4, [0, 5 / 3, 10 / 3, 5]),
+    ("align_corners", 1, [0]),
+    ("asymmetric", 4, [0, 1.5, 3, 4.5]),
+    ("tf_crop_and_resize", 4, [0.5, 1.5, 2.5, 3.5]),
+    ("tf_crop_and_resize", 1, [2]),
+]
+
+
+@pytest.mark.parametrize(("mode", "size", "wanted"), PLACES)
+def test_the_pixels_of_an_image_of_another_size_lie_between_six(mode: str, size: int, wanted: list[float]):
+    found = networks.source_places(np.arange(size, dtype=np.float32), 6, size, mode, (0.1, 0.7))
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rounding", "wanted"),
+    [
+        ("floor", [-1, 0, 1, 2, 2]), ("ceil", [0, 1, 2, 2, 3]), ("round", [0, 0, 2, 2, 2]), ("", [-1, 0, 1, 2, 2]),
+        ("round_prefer_floor", [-1, 0, 1, 2, 2]), ("round_prefer_ceil", [0, 1, 2, 2, 3]),
+    ],
+)  # fmt: skip
+def test_what_lies_in_the_middle_is_rounded_as_the_method_says(rounding: str, wanted: list[int]):
+    assert networks.nearest(np.array([-0.5, 0.5, 1.5, 2, 2.5], np.float32), rounding).tolist() == wanted
+
+
+@pytest.mark.parametrize("a", [-0.75, -0.5])
+def test_cubic_weights_are_those_of_keys(a: float):
+    part = np.array([0, 0.25, 0.625], np.float32)
+    for k, found in networks.weights_of(part, "cubic", a).items():
+        x = abs(part.astype(np.float64) - k)
+        near, far = (a + 2) * x**3 - (a + 3) * x**2 + 1, a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+        np.testing.assert_allclose(found, np.where(x <= 1, near, far), atol=1e-6)
 
 
 # Operators in the form in which TVM's legalization leaves them

@@ -118,6 +118,103 @@ C = T.decl_buffer((8,), "float32", data=A.data)
 for i in range(8):
     B[i] = T.Cast("int32", C[i]) * 2
 """),
+    "halves of vectors are vectors": (IN_ORDER, [0, 1, 2, 3], """
+B[T.Ramp(0, 1, 2)] = T.vectorlow("int32x2", A[T.Ramp(0, 1, 4)])
+B[T.Ramp(2, 1, 2)] = T.vectorhigh("int32x2", A[T.Ramp(0, 1, 4)])
+"""),
+    "halves of two are numbers": (IN_ORDER, [1, 0, 3], """
+B[0] = T.vectorhigh("int32", A[T.Ramp(0, 1, 2)])
+B[2] = T.vectorlow("int32", A[T.Ramp(3, 1, 2)])
+"""),
+    "vectors stand behind each other": (IN_ORDER, [4, 5, 0, 1], """
+B[T.Ramp(0, 1, 4)] = T.vectorcombine("int32x4", A[T.Ramp(4, 1, 2)], A[T.Ramp(0, 1, 2)])
+"""),
+    "lanes are active below a limit": (IN_ORDER, [1, 1, 1, 0], """
+B[T.Ramp(0, 1, 4)] = T.Select(T.get_active_lane_mask("uint1x4", 2, 5), T.Broadcast(1, 4), T.Broadcast(0, 4))
+"""),
+    "four products of bytes are added": (IN_ORDER, [9], """
+B[0] = T.dp4a("int32", T.Broadcast(T.int8(-2), 4), T.Broadcast(T.int8(3), 4), A[5] + 28)
+"""),
+    "a let gives a name within an expression": (IN_ORDER, [0, 2, 4, 6], """
+for i in range(4):
+    x = T.int32()
+    B[i] = T.Let(x + x, where={x: A[i]})
+"""),
+    "whole numbers are as they are, rounded": ([3, -4], [3, -4], """
+for i in range(2):
+    B[i] = T.floor(A[i])
+"""),
+    "whole numbers have powers": ([3, -4], [27, -64], """
+for i in range(2):
+    B[i] = T.pow(A[i], 3)
+"""),
+    "constants are memory": (IN_ORDER, [9, 8, 7], """
+C = T.allocate_const([9, 8, 7], "int32", [3])
+D = T.decl_buffer((3,), "int32", data=C)
+for i in range(3):
+    B[i] = D[i]
+"""),
+    "what is likely is what it says": (IN_ORDER, [0, 0, 1], """
+for i in range(3):
+    if T.likely(A[i] > 1):
+        B[i] = 1
+"""),
+    "elements may be vectors": (IN_ORDER, [4, 5, 6, 7, 0, 1, 2, 3], """
+C = T.alloc_buffer((2,), "int32x4")
+for i in range(2):
+    C[1 - i] = A[T.Ramp(i * 4, 1, 4)]
+for i in range(2):
+    B[T.Ramp(i * 4, 1, 4)] = C[i]
+"""),
+    "bytes of wider elements are read": ([67305985, 336794129], [2, 18], """
+C = T.decl_buffer((32,), "int8", data=A.data)
+for i in range(2):
+    B[i] = T.Cast("int32", C[i * 4 + 1])
+"""),
+    "bytes of wider elements are written": ([], [1280, 1536], """
+C = T.decl_buffer((32,), "int8", data=B.data)
+for i in range(2):
+    C[i * 4 + 1] = T.Cast("int8", i + 5)
+"""),
+    "bits of a vector are one of other lanes": ([131073, 262147], [1, 2, 3, 4], """
+B[T.Ramp(0, 1, 4)] = T.Cast("int32x4", T.reinterpret("int16x4", A[T.Ramp(0, 1, 2)]))
+"""),
+    "vectors begin where data say, and may stand still": ([3, 1, 2, 0], [0, 0, 10, 10, 20, 20, 30, 30], """
+for i in range(4):
+    B[T.Ramp(i * 2, 1, 2)] = A[T.Ramp(A[i], 0, 2)] * 10
+"""),
+    "a shuffle orders lanes": (IN_ORDER, [6, 4], """
+B[T.Ramp(0, 1, 2)] = T.Shuffle([A[T.Ramp(4, 1, 4)]], [2, 0])
+"""),
+    "lanes that are masked are not stored": (IN_ORDER, [0, 0, 12, 13], """
+for i in range(2):
+    T.masked_store(B, A[T.Ramp(0, 1, 4)] + T.Broadcast(10, 4), T.Ramp(0, 1, 4), A[T.Ramp(0, 1, 4)] > T.Broadcast(1, 4))
+"""),
+    "lanes that are masked are zero": (IN_ORDER, [0, 0, 2, 3], """
+for i in range(2):
+    B[T.Ramp(0, 1, 4)] = T.masked_load("int32x4", A, T.Ramp(0, 1, 4), A[T.Ramp(0, 1, 4)] > T.Broadcast(1, 4))
+"""),
+    "a view has a start and strides": (IN_ORDER, [2, 4, 6], """
+C = T.decl_buffer((3,), "int32", data=A.data, elem_offset=2, strides=[2])
+for i in range(3):
+    B[i] = C[i]
+"""),
+    "extremes nest": (IN_ORDER, [3, 2], """
+for i in range(2):
+    B[i] = T.max(T.min(A[i + 3], 3 - i), 1)
+"""),
+    "bits are combined": ([12, -1], [8, 6, 14, -13], """
+B[0] = T.bitwise_and(A[0], 10)
+B[1] = T.bitwise_xor(A[0], 10)
+B[2] = T.bitwise_or(A[0], 10)
+B[3] = T.bitwise_not(A[0])
+"""),
+    "bits are counted": ([12, -1], [2, 32, 28, 0], """
+B[0] = T.popcount(A[0])
+B[1] = T.popcount(A[1])
+B[2] = T.clz(A[0])
+B[3] = T.clz(A[1])
+"""),
     "a row-major layout is the plain buffer":
         (IN_ORDER, [6], "V = A.view(2, 4, layout=T.TileLayout(T.S[(2, 4):(4, 1)]))\nB[0] = V[1, 2]"),
 }  # fmt: skip
