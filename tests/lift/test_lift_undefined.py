@@ -130,3 +130,85 @@ def test_a_division_by_zero_in_a_vector_is_told_with_its_lane():
     error, _ = ti.lift(function).checked(a, b)
     assert "division of an integer by zero" in str(error)
     assert "it fails first at lane = 2." in str(error)
+
+
+# A division of whole numbers by zero is told when a program is lifted, or by a call where data tell the divisor.
+
+
+DIVIDED = """
+@T.prim_func
+def main(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    for i in range(16):
+        {}
+"""
+A, B = np.arange(16, dtype=np.int32) - 5, np.zeros(16, np.int32)
+WRONG = {
+    "an index": "B[i] = A[i // 0]",
+    "a place": "B[i % 0] = A[i]",
+    "a quotient": "B[i] = A[i] // 0",
+    "a remainder": "B[i] = A[i] % 0",
+    "towards zero": "B[i] = T.truncdiv(A[i], 0)",
+    "a sum that is zero": "B[i] = A[i] // (i - i)",
+    "some iterations": "B[i] = T.if_then_else(i > 10, A[i] // 0, 3)",
+    "a condition": "if i // 0 > 3:\n            B[i] = 2",
+    "one iteration": "B[i] = A[i] // (i - 7)",
+    "a remainder of one iteration": "B[i] = T.truncmod(A[i], 3 - i)",
+    "a loop's bounds": "for j in range(8 // i):\n            B[i] = B[i] + j",
+    "a loop that starts where it fails": "for j in range(8 // (i - 3), 9):\n            B[i] = B[i] + j",
+    "a choice that looks at both": "B[i] = T.Select(i > 0, 8 // i, 0)",
+}
+RUNNING = {
+    "data": "B[i] = 100 // A[i]",
+    "a place": "B[3 % T.max(A[i], 0)] = 1",
+    "a loop's bounds": "for j in range(8 // A[i]):\n            B[i] = B[i] + j",
+    "a while": "while B[i] < 2:\n            B[i] = B[i] + 1 + T.max(T.min(8 // (B[i] - 1), 0), 0)",
+    "a loop in a while": "while B[i] < 2:\n            for k in range(2):\n                B[i] = B[i] + 8 // k",
+    "a while's condition": "while 8 // (B[i] - 2) < -2:\n            B[i] = B[i] + 1",
+    "behind a condition": "if A[i] < 3:\n            B[i] = 8 // A[i]",
+    "a choice that looks at both": "B[i] = T.Select(A[i] > 0, 8 // A[i], 0)",
+    "a value with a name": "k: T.int32 = 8 // A[i]\n        B[i] = k + k",
+}
+
+
+@pytest.mark.parametrize("body", WRONG.values(), ids=WRONG)
+def test_a_division_by_zero_is_told_in_the_words_of_the_checked_mode(body: str):
+    func = ti.tir.parse(DIVIDED.format(body))
+    with pytest.raises(DiagnosticError) as caught:
+        ti.tir.interpret(func, A, B, checked=True)
+    (told,) = caught.value.diagnostics
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(func)
+    (lifted,) = caught.value.diagnostics
+    assert (told.code, lifted.code, lifted.message) == ("TR08", "TL14", told.message)
+    assert lifted.span == told.span
+    assert ti.lift(func, on_hazard="ignore") is not None
+    assert told.message in str(ti.lift(func, on_hazard="sequential").report)
+
+
+@pytest.mark.parametrize("body", RUNNING.values(), ids=RUNNING)
+def test_a_divisor_that_data_make_zero_is_told_where_that_is_asked_for(body: str):
+    func = ti.tir.parse(DIVIDED.format(body))
+    with pytest.raises(DiagnosticError) as caught:
+        ti.tir.interpret(func, A, B, checked=True)
+    (told,) = caught.value.diagnostics
+    program, wanted = ti.lift(func), ti.tir.interpret(func, A, B)[1]
+    error, (result,) = program.checked(A, B)
+    assert isinstance(error, DiagnosticError)
+    assert (error.diagnostics[0].message, error.diagnostics[0].span) == (told.message, told.span)
+    said = "division of an integer by zero where data ask for it: the result is 0, and `checked` says so."
+    assert said in str(program.report)
+    for got in (result, program(A, B)[0], ti.lift(func, on_hazard="ignore")(A, B)[0]):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_the_division_and_an_iteration_are_named():
+    with pytest.raises(DiagnosticError) as caught:
+        ti.lift(ti.tir.parse(DIVIDED.format(WRONG["some iterations"])))
+    assert (
+        str(caught.value)
+        == """<tir>:5:39: error[TL14]: division of an integer by zero.
+          B[i] = T.if_then_else(i > 10, A[i] // 0, 3)
+                                        ^^^^^^^^^
+note: in the iteration i = 11.
+help: give it a divisor that is not zero, or guard it."""
+    )
