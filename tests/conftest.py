@@ -51,9 +51,9 @@ jax.config.update("jax_enable_x64", _before)
 NIGHTLY = "NIGHTLY" in os.environ
 TESTS = Path(__file__).parent
 QUICK = (
-    "analysis", "calls", "equality", "fieldview", "inspection", "iterator", "lift", "lowering", "passes", "peers",
-    "stories", "tenstorrent", "test_properties.py", "test_properties_of_gradients.py", "tile", "tile_numerics",
-    "tilelang", "tir", "tir_interpret",
+    "analysis", "calls", "equality", "fieldview", "inspection", "iterator", "lift", "lowering", "padding", "passes",
+    "peers", "stencils", "stories", "tenstorrent", "test_properties.py", "test_properties_of_gradients.py", "tile",
+    "tile_numerics", "tilelang", "tir", "tir_interpret",
 )  # fmt: skip
 AS_USERS = {"test_casts.py", "test_estimate.py", "test_exact_rounding.py"}
 """Tests of what programs compute: in places of the first row, but for files of the second, XLA compiles without fusion

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fuzz_tile import sources
 from wrong_modules import ENTRY, texts
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tile"))
+
+from fuzz_tile import sources
 
 import tensorir.tile as tile
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, Note, Span
@@ -57,10 +60,6 @@ def test_there_are_as_many_answers_as_questions_and_more_than_200():
 
 def test_the_entry_around_the_lines_is_right():
     assert tile.verify(tile.parse(ENTRY.format(""))) == ()
-
-
-if __name__ == "__main__":
-    SAID.write_text("".join(f"{said_of(text)}\n" for text in texts()), encoding="utf-8")
 
 
 # Values are defined before their use, and not used outside of their region: what only programs can build.
@@ -110,9 +109,6 @@ def test_a_result_is_not_defined_inside_of_its_own_regions():
 
 
 # Good kernels with one rule broken by program: nearly all of them are refused.
-
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tile"))
 
 
 FOREIGN = tile.parse("entry @f() { %x = constant <f64: 1.0> : tile<2x2x2xf64> }").operations[0].regions[0].operations[0]
@@ -203,3 +199,7 @@ def test_kernels_with_one_rule_broken_are_refused():
                 pass
     assert sum(made.values()) >= 300 and min(made.values()) >= 3
     assert sum(missed.values()) <= 0.05 * sum(made.values()), (made, missed)
+
+
+if __name__ == "__main__":
+    SAID.write_text("".join(f"{said_of(text)}\n" for text in texts()), encoding="utf-8")
