@@ -52,10 +52,7 @@ ROWS = [
     ("merge_of_whole", f"merge_dims(A, B, K)(floordiv({PLACES}, 3) + 1)"),
     ("merge_of_whole", "merge_dims(A, B, K)(split_dim(I, A, B, 3)(x) × add_dim(A, 0, 2, add_dim(B, 0, 3, 2.0)))"),
     ("added_point", "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"),
-    (
-        "prefix_of_scan",
-        f"concat(subset(x, I[0:1]), scan({PRODUCT}, true, gather(I, clamp)(x, 0))(subset(x, I[1:6])))",
-    ),
+    ("prefix_of_scan", f"concat(subset(x, I[0:1]), scan({PRODUCT}, true, gather(I, clamp)(x, 0))(subset(x, I[1:6])))"),
     ("concat_of_concat", "concat(concat(subset(x, I[0:2]), subset(y, I[2:6])), z)"),
     ("point_of_shifted", "gather(J, clamp)(cartesian_shift(I, 1)(a), 2)"),
     ("merge_of_whole", "merge_dims(A, B, I)(exp(split_dim(I, A, B, 3)(x)))"),

@@ -318,10 +318,7 @@ class Generator:
                 f"    x: T.let[T.{kind}] = {value}",
                 "    out[i + 1, j] = T.max(out[i, j], x)",
             ],
-            "histogram": [
-                f"for {order} in T.grid(6, 6, 6):",
-                f"    out[T.FloorMod(int32_in[i, j], 6), k] = {value}",
-            ],
+            "histogram": [f"for {order} in T.grid(6, 6, 6):", f"    out[T.FloorMod(int32_in[i, j], 6), k] = {value}"],
             "parallel": [
                 "for i in T.parallel(6):",
                 "    for j in T.vectorized(6):",
