@@ -51,11 +51,12 @@ jax.config.update("jax_enable_x64", _before)
 NIGHTLY = "NIGHTLY" in os.environ
 TESTS = Path(__file__).parent
 QUICK = (
-    "iterator", "lift", "lowering", "passes", "peers", "tenstorrent", "tile", "tile_numerics", "tilelang", "tir",
-    "tir_interpret",
+    "analysis", "calls", "equality", "fieldview", "inspection", "iterator", "lift", "lowering", "padding", "passes",
+    "peers", "stencils", "stories", "tenstorrent", "test_properties.py", "test_properties_of_gradients.py", "tile",
+    "tile_numerics", "tilelang", "tir", "tir_interpret",
 )  # fmt: skip
 AS_USERS = {"test_casts.py", "test_estimate.py", "test_exact_rounding.py"}
-"""Tests of what programs compute: in folders of the first row, but for files of the second, XLA compiles without fusion
+"""Tests of what programs compute: in places of the first row, but for files of the second, XLA compiles without fusion
 emitters and most optimisations, in half the time. All others, and in `make nightly` these too, are compiled as programs
 of users are."""
 
@@ -124,7 +125,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def _compiled_quickly(request: pytest.FixtureRequest) -> Iterator[None]:
-    quick = any(TESTS / folder in request.path.parents for folder in QUICK) and request.path.name not in AS_USERS
+    places = (request.path, *request.path.parents)
+    quick = any(TESTS / place in places for place in QUICK) and request.path.name not in AS_USERS
     with pytest.MonkeyPatch.context() as patch:
         if quick and not NIGHTLY:
             patch.setattr(compiler, "get_compile_options", _quick_options)

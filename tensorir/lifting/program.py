@@ -155,18 +155,18 @@ class Lifted:
 
     def compiled_by(self, compile: Callable[..., Any]) -> Lifted:
         """The same function, whose programs are lifted once and something else makes functions of arrays."""
+
+        def build(key: Any, checked: bool, undefined: bool) -> Built:
+            return self.at(key).built(checked, undefined)
+
         return replace(
-            self, compile=compile, first=None, build=lambda key, *checks: self.at(key).built(*checks),
+            self, compile=compile, first=None, build=build,
             cache=RecentCache("lifted programs", SIZES), quick=RecentCache("kinds of lifted calls", SIZES),
         )  # fmt: skip
 
     def at(self, key: Hashable) -> Specialised:
         """The program at a set of sizes."""
-        found = self.cache.get(key)
-        if found is None:
-            found = Specialised(partial(self.build, key), self.keeps_nan, self.compile)
-            self.cache.put(key, found)
-        return found
+        return self.cache.of(key, lambda: Specialised(partial(self.build, key), self.keeps_nan, self.compile))
 
     def _only(self) -> Specialised:
         if self.static is not None:

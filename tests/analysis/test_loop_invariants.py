@@ -45,10 +45,7 @@ CASES = {
         f" a ← if c then loop(0, 5)(on, step, a) else loop(0, 5)({ASKED}, step, a);",
         0,
     ),
-    "that somebody needs anyway": (
-        f"let t = {CHECKS}; a ← {OUTER.format(5, ASKED, 'y × t')}; b ← t;",
-        1,
-    ),
+    "that somebody needs anyway": (f"let t = {CHECKS}; a ← {OUTER.format(5, ASKED, 'y × t')}; b ← t;", 1),
     "of what is written in between": (
         f"b ← {AGAIN}; a ← {OUTER.format(5, 'on', f'y × {AGAIN}')}; b ← b + {OUTER.format(2, 'on', f'y + {AGAIN}')};",
         2,

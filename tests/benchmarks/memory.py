@@ -42,10 +42,7 @@ def shallow_water(n: int) -> tuple[Callable[[Any], Any], Any]:
 def limited_diffusion(n: int) -> tuple[Callable[[Any], Any], Any]:
     """A step, and the shape of its state."""
     program = ti.compile(library.load("terrain_filter"))
-    return (
-        lambda s: program(inp=s, strength=jnp.asarray(1 / 64))["out"],
-        jax.ShapeDtypeStruct((n, n), jnp.float64),
-    )
+    return (lambda s: program(inp=s, strength=jnp.asarray(1 / 64))["out"], jax.ShapeDtypeStruct((n, n), jnp.float64))
 
 
 PROGRAMS = {"shallow water": shallow_water, "limited diffusion": limited_diffusion}

@@ -1,19 +1,10 @@
 """What one process with eight pretended devices finds on unstructured meshes, as lines of `name: result`.
 
-`test_distributed_meshes.py` runs it. Programs are compiled for exact numerics, so that every operation rounds as op by
+`test_equality.py` runs it. Programs are compiled for exact numerics, so that every operation rounds as op by
 op, and their results are compared with the oracle's bit for bit.
 """
 
 from __future__ import annotations
-
-import os
-
-if __name__ == "__main__":  # and not where tests are only collected
-    from importlib.metadata import version
-
-    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
-    if "NIGHTLY" not in os.environ and int(version("jax").split(".")[1]) < 11:  # later ones have no others
-        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"
 
 import collections
 import re

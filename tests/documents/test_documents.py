@@ -90,10 +90,7 @@ def test_a_link_to_nowhere_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(links, "ROOT", tmp_path)
     page = tmp_path / "a.md"
     page.write_text("# Head\n[x](b.md) [y](a.md#head) [z](#tail) [w](https://example.org)\n```\n[q](c.md)\n```\n")
-    assert list(links.broken(page)) == [
-        "a.md: b.md: there is no such file",
-        "a.md: #tail: there is no such heading",
-    ]
+    assert list(links.broken(page)) == ["a.md: b.md: there is no such file", "a.md: #tail: there is no such heading"]
 
 
 # The programs of `docs/libraries.md` print what they say, in a process of their own, since they turn 64 bits on

@@ -113,17 +113,7 @@ def run(text, x):
     """An expression of a remedy in an operator, with values for its names."""
 
     def body(x):
-        names = {
-            "x": x,
-            "ti": ti,
-            "I": I,
-            "low": -0.5,
-            "high": 0.5,
-            "value": -1.0,
-            "other": -1.0,
-            "y": x,
-            "n": 3,
-        }
+        names = {"x": x, "ti": ti, "I": I, "low": -0.5, "high": 0.5, "value": -1.0, "other": -1.0, "y": x, "n": 3}
         return eval(text, {**names, "condition": x > 0.0})
 
     if text.endswith("weights=w)"):

@@ -455,7 +455,7 @@ def test_there_is_no_shift_with_the_other_sign():
     [
         "import tensorir, xarray",
         "import xarray, tensorir",
-        "import tensorir.xarray, xarray",
+        pytest.param("import tensorir.xarray, xarray", marks=pytest.mark.nightly),
     ],
 )
 def test_the_accessor_is_there_however_the_two_are_imported(code):

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import tensorir as ti
-from tests.lift.costs import assert_kept
+from tests.lift.costs import Costs, assert_kept, kept
+from tests.lift.kernels import kernels, lifted
+from tests.lift.ratchet import FORMS
+from tests.lift.schedules import Pair, pairs
 
 CONFORMANCE = Path(__file__).parents[3] / "shared" / "conformance" / "tir"
 
@@ -45,3 +48,28 @@ def test_a_lifted_conformance_module_gives_tvms_numbers(file: Path):
         else:
             wide = [x.astype(np.float64) for x in (got, want)]
             np.testing.assert_allclose(*wide, rtol=meta["rtol"], atol=meta["atol"])
+
+
+# Schedules undone: what was made from other modules steps, looks up and computes as these do.
+
+
+ABSENT = pytest.param(None, marks=pytest.mark.skip(reason="the conformance modules are not here"))
+
+
+@pytest.mark.parametrize("pair", [pytest.param(p, id=p.name) for p in pairs()] or [ABSENT])
+def test_a_scheduled_module_takes_no_more_than_its_base(pair: Pair):
+    one, base = (Costs.parse(kept()[f"TIR: {name}"]) for name in (pair.name, pair.base))
+    assert one.near(base) and one.gathers <= base.gathers
+
+
+# One lifted program of each form as text: `python -m tests.lift.ratchet --write kernel` writes them anew.
+
+
+TEXTS = dict(case.split("\n", 1) for case in FORMS.read_text(encoding="utf-8").split("#---- ")[1:])
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_a_kernel_has_its_text_and_its_figures(name: str):
+    program, arrays = lifted(kernels()[name])
+    assert f"{program}\n" == TEXTS[name]
+    assert_kept(f"kernel: {name}", program, arrays)

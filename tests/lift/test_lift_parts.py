@@ -23,10 +23,7 @@ STEPS = {
         "I[i] = T.Select(V[i] <= A[i, j, k], j * 5 + k, I[i])",
         "V[i] = T.Select(V[i] <= A[i, j, k], A[i, j, k], V[i])",
     ),
-    "what stood there before": (
-        "I[i] = I[i] * 2 + T.Cast('int32', V[i])",
-        "V[i] = A[i, j, k]",
-    ),
+    "what stood there before": ("I[i] = I[i] * 2 + T.Cast('int32', V[i])", "V[i] = A[i, j, k]"),
 }
 """None of these may take its elements in another order."""
 

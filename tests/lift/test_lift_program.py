@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from stencils.cli import main
 from tensorir.ir.types import FLOAT32, INT32
 from tensorir.lifting.emission.emit import Emitter
 from tensorir.lifting.nests.terms import Buffer, Index, Load
@@ -466,3 +467,36 @@ def test_a_pipeline_shows_the_passes_that_change_a_kernel(body: str, changing: s
     text = f'@T.prim_func\ndef main(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):\n    {body}\n'
     stages = ti.lift(ti.tir.parse(text)["main"]).pipeline()
     assert " ".join(stage.name for stage in stages if stage.changed) == changing
+
+
+# `tensorir lift kernel.py` prints the tensor program and the report.
+
+
+KERNEL = """
+n = TypeVar("n")
+
+@T.prim_func
+def main(A: T.Buffer((n,), "float32"), B: T.Buffer((n,), "float32")):
+    for i in range(n):
+        B[i] = A[i] * T.float32(2)
+"""
+
+
+def test_a_kernel_is_printed_as_a_tensor_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL)
+    with pytest.raises(SystemExit) as done:
+        main(["lift", str(file), "--set", "n=8"])
+    assert done.value.code == 0
+    assert capsys.readouterr().out == (
+        "main(A: tensor<float32, i[0:8]>, B: tensor<float32, i[0:8]>) {\n  B ← A × 2.0f;\n}\n\nline 6: i: parallel\n"
+    )
+
+
+def test_a_hazard_ends_with_its_diagnostic(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "kernel.py"
+    file.write_text(KERNEL.replace("A[i] * ", "A[i + 1] * "))
+    with pytest.raises(SystemExit) as done:
+        main(["lift", str(file), "--set", "n=8"])
+    assert done.value.code == 2
+    assert "A[8] is read, and 'A' has 8 elements." in capsys.readouterr().err

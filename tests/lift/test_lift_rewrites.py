@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensorir as ti
 from tensorir import reference
-from tensorir.integers.dims import Dims
-from tensorir.ir.build import closure, fencil, var
-from tensorir.ir.nodes import Call, Expr
-from tensorir.ir.types import BOOL, INT32, TensorType, tensor
+from tensorir.integers.dims import Dims, Interval
+from tensorir.ir.build import call, closure, fencil, literal, var
+from tensorir.ir.nodes import Call, Expr, Var
+from tensorir.ir.rewrite import postorder
+from tensorir.ir.types import BOOL, FLOAT64, INT32, TensorType, tensor
+from tensorir.lifting.emission.tensors import with_sums_of_coordinates
 from tensorir.lifting.rewrites.canonical import RULES
+from tensorir.lifting.rewrites.naming import with_shifts_inside
+from tensorir.lifting.rewrites.recurrences import added_point
 from tensorir.passes import simplify
-from tensorir.text import parse_expr
+from tensorir.text import parse, parse_expr
 
 KINDS = {
     "x": tensor("float", I=(0, 6)),
@@ -47,10 +52,7 @@ ROWS = [
     ("merge_of_whole", f"merge_dims(A, B, K)(floordiv({PLACES}, 3) + 1)"),
     ("merge_of_whole", "merge_dims(A, B, K)(split_dim(I, A, B, 3)(x) × add_dim(A, 0, 2, add_dim(B, 0, 3, 2.0)))"),
     ("added_point", "add_dim(I, 2, 3, gather(I, clamp)(x, 2) + 2.0 × gather(I, clamp)(y, 2))"),
-    (
-        "prefix_of_scan",
-        f"concat(subset(x, I[0:1]), scan({PRODUCT}, true, gather(I, clamp)(x, 0))(subset(x, I[1:6])))",
-    ),
+    ("prefix_of_scan", f"concat(subset(x, I[0:1]), scan({PRODUCT}, true, gather(I, clamp)(x, 0))(subset(x, I[1:6])))"),
     ("concat_of_concat", "concat(concat(subset(x, I[0:2]), subset(y, I[2:6])), z)"),
     ("point_of_shifted", "gather(J, clamp)(cartesian_shift(I, 1)(a), 2)"),
     ("merge_of_whole", "merge_dims(A, B, I)(exp(split_dim(I, A, B, 3)(x)))"),
@@ -122,3 +124,60 @@ def test_a_rule_applies_and_keeps_the_values(name: str, text: str):
 @pytest.mark.parametrize(("name", "text", "why"), ALONE)
 def test_a_rule_does_not_apply_to(name: str, text: str, why: str):
     assert applied(name, text)[1] is None, why
+
+
+# Rewrites of expressions whose parts are shared, which look at each part once, and shifts that move inside.
+
+
+DEPTH = 40
+
+
+def doubled(x: Expr) -> Expr:
+    """A sum of 2 ** DEPTH times the same, of DEPTH nodes."""
+    for _ in range(DEPTH):
+        x = call("plus", x, x)
+    return x
+
+
+def nodes(e: Expr) -> int:
+    return len({id(part) for part in postorder(e)})
+
+
+@pytest.fixture
+def x() -> Expr:
+    return Var("x", TensorType(FLOAT64, Dims.of({"I": Interval(0, 4)})))
+
+
+def test_a_point_of_a_shared_sum(x: Expr):
+    point = call("gather", x, literal(2, INT32), static=(("I",), "clamp"))
+    added = call("add_dim", doubled(point), static=("I", 2, 3))
+    assert isinstance(added, Call)
+    made = added_point(added)
+    assert made is not None
+    assert nodes(made) < DEPTH + 9
+
+
+def test_a_shift_of_a_shared_sum():
+    lets = "".join(f"let a{k + 1} = a{k} + a{k}; " for k in range(DEPTH))
+    f = parse(
+        "f(out: tensor<float, I[1:5]>) { "
+        f"out ← let a0 = float(pos(I, add_dim(I, 0, 4, 0))); {lets}⟪I, -1⟫(a{DEPTH}); }}"
+    )
+    assert nodes(with_sums_of_coordinates(f).closures[0].value) < DEPTH + 19
+
+
+def test_a_shift_does_not_reach_a_dim_that_a_gather_took_away():
+    fencil = ti.parse("""
+f(A: tensor<int, i[0:3]>, B: tensor<int, i[0:3]>) {
+  B ←
+    ⟪i, -2⟫(
+      gather(j, clamp)(
+        gather(i, clamp)(A, 2 - pos(j, add_dim(j, 0, 3, false))) × 2,
+        -pos(i, add_dim(i, -2, 1, false))
+      )
+    );
+}
+""")
+    a = np.array([4, -5, 6], np.int32)
+    np.testing.assert_array_equal(ti.reference.run(fencil, A=a)["B"], [8, -10, 12])
+    np.testing.assert_array_equal(ti.reference.run(with_shifts_inside(fencil), A=a)["B"], [8, -10, 12])

@@ -144,10 +144,7 @@ FORMS = {
     "gather": ("P[0:4], J[0:3]", "gather(I, clamp)({}, 2 × pos(P, add_dim(P, 0, 4, 0.0)))"),
     "gather or zero": ("P[0:4], J[0:3]", "gather(I, zero)({}, 3 × pos(P, add_dim(P, 0, 4, 0.0)) - 2)"),
     "gather at a constant": ("J[0:3]", "gather(I, clamp)({}, 7)"),
-    "window": (
-        "I[0:6]",
-        "reduce(max, -inf, R)(gather(I, J, zero)({}, pos(I, u) + pos(R, add_dim(R, 0, 2, 0.0)), 1))",
-    ),
+    "window": ("I[0:6]", "reduce(max, -inf, R)(gather(I, J, zero)({}, pos(I, u) + pos(R, add_dim(R, 0, 2, 0.0)), 1))"),
     "squares": ("J[0:3]", "reduce(+, 0.0, I)({0} × {0})"),
     "contract": ("J[0:3]", "contract(float, I)({}, u)"),
 }
@@ -175,14 +172,8 @@ CASES_INTERVALS = {
         "f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:5]>) { o ← x; }",
         {"x": np.ones(5)},
     ),
-    "arithmetic on nothing": (
-        "f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:0]>) { o ← x + 1.0; }",
-        {"x": E},
-    ),
-    "a fold over nothing": (
-        "f(o: tensor<float>, x: tensor<float, I[0:0]>) { o ← reduce(+, 1.5, I)(x); }",
-        {"x": E},
-    ),
+    "arithmetic on nothing": ("f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:0]>) { o ← x + 1.0; }", {"x": E}),
+    "a fold over nothing": ("f(o: tensor<float>, x: tensor<float, I[0:0]>) { o ← reduce(+, 1.5, I)(x); }", {"x": E}),
     "a recurrence without levels": (
         "f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:0]>) { o ← scan(λ(s, a) → s + a, true, 0.0, I)(x); }",
         {"x": E},

@@ -27,11 +27,7 @@ def exact(given):
     return ti.reference.run(HDIFF, **given)["out"]
 
 
-LIBRARY = {
-    "hdiff": (9, 9, 4),
-    "tridiagonal": (4, 4, 9),
-    "neighbour_max": (12, 3),
-}
+LIBRARY = {"hdiff": (9, 9, 4), "tridiagonal": (4, 4, 9), "neighbour_max": (12, 3)}
 
 
 @pytest.mark.parametrize("name", LIBRARY)

@@ -11,8 +11,11 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
+import tensorir as ti
 import tensorir.tir as tir
 from tests.generate.examples import sampled
+from tests.lift.generated_states import state_arrays, state_program
+from tests.lift.generated_types import typed_arrays, typed_program
 from tests.lift.test_lift_exact import (
     FOLDED,
     IN_ANY_ORDER,
@@ -23,6 +26,7 @@ from tests.lift.test_lift_exact import (
     kernels_of_statements,
 )
 from tests.peers import llvm
+from tests.peers.llvm import computed
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -314,10 +318,7 @@ class Generator:
                 f"    x: T.let[T.{kind}] = {value}",
                 "    out[i + 1, j] = T.max(out[i, j], x)",
             ],
-            "histogram": [
-                f"for {order} in T.grid(6, 6, 6):",
-                f"    out[T.FloorMod(int32_in[i, j], 6), k] = {value}",
-            ],
+            "histogram": [f"for {order} in T.grid(6, 6, 6):", f"    out[T.FloorMod(int32_in[i, j], 6), k] = {value}"],
             "parallel": [
                 "for i in T.parallel(6):",
                 "    for j in T.vectorized(6):",
@@ -372,3 +373,81 @@ def test_statements_that_compare_keep_nan_and_signs_of_zeros_as_llvm_does(text: 
     for function, arrays in kernels_of_statements(text):
         for found, wanted in zip(tir.interpret(function, *arrays), llvm.computed(function, arrays), strict=True):
             assert_same_values_and_signs(found, wanted)
+
+
+# Functions made at random: the interpreter computes what TVM's LLVM build of them computes.
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_states_in_odd_loops_hold_what_tvm_makes_them_hold(seed: int):
+    function, given = tir.parse(state_program(seed))["main"], state_arrays(seed)
+    for ours, theirs in zip(tir.interpret(function, *given), computed(function, given), strict=True):
+        np.testing.assert_array_equal(ours, theirs, state_program(seed))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_types_views_and_vectors_hold_what_tvm_makes_them_hold(seed: int):
+    function, given = tir.parse(typed_program(seed))["main"], typed_arrays(seed)
+    for ours, theirs in zip(tir.interpret(function, *given), computed(function, given), strict=True):
+        np.testing.assert_array_equal(ours, theirs, typed_program(seed))
+
+
+# What TVM's LowerIntrin makes of mathematics for each kind of target computes what it did before.
+
+
+LIMITS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
+TARGETS = {
+    "llvm": {"kind": "llvm"},
+    "c": {"kind": "c"},
+    "cuda": {"kind": "cuda", "arch": "sm_80", **LIMITS},
+    "opencl": {"kind": "opencl"},
+    "metal": {"kind": "metal"},
+    "vulkan": {"kind": "vulkan"},
+}
+MATHEMATICS = {
+    "llvm": ("float32", "float64", "float16"),
+    "c": ("float32", "float64"),
+    "cuda": ("float32", "float64", "float16"),
+    "opencl": ("float32", "float64", "float16"),
+    "metal": ("float32", "float16"),
+    "vulkan": ("float32", "float64"),
+}
+"""The element types for which TVM lowers mathematics to a library of the target."""
+UNARY = [
+    "exp", "exp2", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "asinh", "atan", "erf", "sigmoid", "floor", "ceil", "trunc", "round", "nearbyint", "abs",
+]  # fmt: skip
+BINARY = ("pow", "atan2", "hypot", "copysign", "fmod", "nextafter")
+
+
+def mathematics(kind: str) -> Any:
+    """One output per function, of numbers from 1 to 2."""
+    from tvm import te
+
+    a: Any = te.placeholder((5,), kind, "A")
+    names = [*UNARY, *(BINARY if kind != "float16" else ())]
+    if kind == "float16":
+        names = [n for n in names if n in ("exp", "log", "sqrt", "sin", "cos", "tanh", "floor", "ceil", "pow")]
+
+    def made(name: str) -> Any:
+        f = getattr(tvm.tirx, name)
+        return te.compute((5,), lambda i: f(a[i], a[4 - i]) if name in BINARY else f(a[i]), name=f"B_{name}")
+
+    return te.create_prim_func([a, *map(made, names)]).with_attr("global_symbol", "main")
+
+
+@pytest.mark.parametrize(("target", "kind"), [(target, kind) for target in TARGETS for kind in MATHEMATICS[target]])
+def test_mathematics_lowered_for_a_target_is_what_it_was(target: str, kind: str):
+    function = mathematics(kind)
+    lowered = tvm.IRModule({"main": function.with_attr("target", tvm.target.Target(TARGETS[target]))})
+    passes = tvm.s_tir.transform if hasattr(tvm.s_tir.transform, "LowerIntrin") else tvm.tirx.transform
+    before: Any = tir.parse(function.script())["main"]
+    after: Any = tir.parse(passes.LowerIntrin()(lowered))["main"]
+    assert "call_" in str(after)
+    a = np.linspace(1, 2, 5).astype(kind)
+    arrays = [a, *(np.zeros_like(a) for _ in before.params[1:])]
+    wanted = tir.interpret(before, *arrays)[1:]
+    tolerance = {"float16": 1e-2, "float32": 2e-6, "float64": 1e-8}[kind]
+    for found in (tir.interpret(after, *arrays)[1:], ti.lift(after)(*arrays)):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(np.asarray(one), other, rtol=tolerance)

@@ -15,8 +15,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tir"))
 
 from tir_samples import conformance, kernels
 
+import tensorir.tir as tir
 from tensorir.runtime.errors import DiagnosticError
 from tensorir.tir import check, parse, print_function, print_module
+from tests.corpus import corpus
 
 NOT_READ_BY_TVM = (
     "vectors",
@@ -243,3 +245,30 @@ def test_numbers_that_tvm_refuses_beside_a_type_are_refused(dtype: str, formula:
         tvm.script.from_source(f"@T.prim_func\n{head}{formula})")
     with pytest.raises(DiagnosticError, match=f"TS20.*the constant {number} does not fit {dtype}"):
         parse(f"@T.prim_func\n{head}{formula})")
+
+
+# Regions that a text leaves out are completed as TVM completes them, however the indices come about.
+
+
+HEAD = """@T.prim_func(s_tir=True)
+def main(
+    A: T.Buffer((16, 16), "float32"),
+    B: T.Buffer((16,), "float32"),
+    P: T.Buffer((16,), "int32"),
+    C: T.Buffer((16, 16), "float32"),
+    n: T.int32,
+):
+    for i, j in T.grid(4, 4):
+        with T.sblock("b"):
+            vi, vj = T.axis.remap("SS", [i, j])
+"""
+
+BODIES = {title: text for title, (text, _) in corpus(Path(__file__).with_name("regions.txt")).items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", BODIES)
+def test_regions_are_completed_as_tvm_completes_them(name: str):
+    text = HEAD + "".join(f"            {line}\n" for line in BODIES[name].splitlines())
+    theirs = tvm.script.from_source(text).script()
+    assert tir.parse(text) == tir.parse(theirs), theirs

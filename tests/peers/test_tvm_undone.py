@@ -11,12 +11,16 @@ import pytest
 
 tvm = pytest.importorskip("tvm")
 
+from pathlib import Path
+
 import tensorir as ti
 import tensorir.tir as tir
 from tensorir.runtime.errors import DiagnosticError
+from tests.corpus import corpus
 from tests.generate.examples import sampled
 from tests.lift.costs import Costs, costs_of
 from tests.lift.schedules import up_to_names
+from tests.peers.operators import operators
 from tests.peers.test_tvm_schedules import PASSES, SCHEDULES, product, row_sum, stencil
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -576,3 +580,159 @@ def test_a_random_legal_schedule_lifts_to_what_the_module_takes_where_it_compute
             bits(s.mod, arrays)
         return
     assert found.near(costs(plain)) or bits(s.mod, arrays) != bits(plain, arrays), str(tir.parse(s.mod))
+
+
+# Loops that TVM's pass writes out: the text of what is lifted is that of the loops.
+
+
+HEAD = "# from tvm.script import tirx as T\n@T.prim_func\n"
+SOURCES = corpus(Path(__file__).with_name("unrolled.txt"))
+
+
+FOLDED = {"a padded pool": ["..u"], "a stencil with a border": [], "digits": []}
+"""Conditions and quotients of numbers are numbers, once they are simplified; only these copies are still alike."""
+CASES = {
+    f"{name} {kinds}{' simplified' if simplified else ''}": (text, kinds, simplified)
+    for name, (text, written_out) in SOURCES.items()
+    for kinds in written_out.split()
+    for simplified in ((False, True) if kinds in FOLDED.get(name, written_out.split()) else (False,))
+}
+
+
+@pytest.mark.parametrize(("text", "kinds", "simplified"), CASES.values(), ids=CASES)
+def test_what_the_pass_writes_out_has_the_text_of_its_loops(text: str, kinds: str, simplified: bool):
+    base = ti.tir.parse(HEAD + text.format(*("range" for _ in kinds)) + "\n")["main"]
+    unrolled = HEAD + text.format(*("T.unroll" if k == "u" else "range" for k in kinds)) + "\n"
+    module = tvm.IRModule({"main": tvm.script.from_source(unrolled, check_well_formed=False)})
+    module = tvm.tirx.transform.UnrollLoop()(module)
+    module = tvm.tirx.transform.StmtSimplify()(module) if simplified else module
+    written = module["main"].script()
+    assert "T.unroll" not in written
+    function = ti.tir.parse(written)["main"]
+    program = ti.lift(function)
+    assert up_to_names(str(program)) == up_to_names(str(ti.lift(base))), written
+    rng = np.random.default_rng(2)
+    buffers = (base.buffer_map[param] for param in base.params)
+    numbers = [np.asarray(rng.normal(size=[n.value for n in b.shape]) * 4).astype(str(b.dtype)) for b in buffers]
+    wanted = ti.tir.interpret(base, *numbers)
+    written_to = [k for k, argument in enumerate(program.arguments) if argument.written]
+    for place, got in zip(written_to, program(*numbers), strict=True):
+        np.testing.assert_allclose(got, wanted[place], rtol=1e-5, atol=1e-6)
+
+
+# dlight's schedules undone: what its rules for GPUs, and each step of TVM's lowering, make of an operator lifts to a
+# program of the operator's values with as many loops.
+
+
+LIMITS = {"max_threads_per_block": 1024, "max_shared_memory_per_block": 49152, "thread_warp_size": 32}
+RULES = [("matmul", "Matmul"), ("conv2d_nchw_2_0_2", "Matmul"), ("softmax", "GeneralReduction")]
+NIGHTLY = [
+    ("dense", "Matmul"),
+    ("conv1d_ncw", "Matmul"),
+    ("conv2d_nchw_1_1_1", "Matmul"),
+    ("conv2d_nchw_1_2_2", "Matmul"),
+    ("conv2d_nhwc_2_1_1", "Matmul"),
+    ("conv2d_nhwc_3_0_1", "Matmul"),
+    ("layer_norm", "GeneralReduction"),
+]
+LOWERED = ("scheduled", "CompactBufferAllocation", "FlattenBuffer", "VectorizeLoop")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        *(pytest.param(*case, id="-".join(case)) for case in RULES),
+        *(pytest.param(*case, id="-".join(case), marks=pytest.mark.nightly) for case in NIGHTLY),
+    ],
+)
+def test_a_schedule_of_dlight_is_undone_at_every_step(name: str, rule: str):
+    from tvm.s_tir import dlight
+
+    from tests.peers import sweep
+
+    every = operators()
+    function = tir.parse(module_of(every[name]))["main"]
+    wanted, arrays = costs_of(ti.lift(function)), sweep.given(function)
+    values = tir.interpret(function, *arrays)
+    with tvm.target.Target({"kind": "cuda", "arch": "sm_80", **LIMITS}):
+        scheduled: Any = dlight.ApplyDefaultSchedule(getattr(dlight.gpu, rule)())(module_of(every[name]))
+    assert "is_scheduled" in scheduled["main"].script()
+    for step, module in new(form for form in steps(scheduled) if form[0] in LOWERED):
+        costs = costs_of(program := ti.lift(tir.parse(module.script())["main"]))
+        # what copies that pad hand on is not always of the operator's own extents: as many loops, more operations
+        assert costs.loops == wanted.loops and (costs.gathers <= wanted.gathers or step not in LOWERED[:2]), step
+        for got, value in zip(program(*arrays), values[-1:], strict=True):
+            np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=step)
+
+
+# Schedules and lowering undone where data tell what is read: the text of the module itself, and its values.
+
+
+def sampled_at() -> list[Any]:
+    from tvm import te, topi
+
+    a, at = te.placeholder((1, 2, 4, 5), name="A"), te.placeholder((1, 2, 3, 4), name="G")
+    return [a, at, topi.image.grid_sample(a, at)]
+
+
+def one_pixel() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((1, 2, 4, 4), name="A")
+    roi = [0.0, 0.0, 0.0, 0.0]
+    return [a, topi.image.resize2d(a, roi, (1, 1), method="nearest_neighbor", rounding_method="round")]
+
+
+def anywhere() -> list[Any]:
+    from tvm import te, topi
+
+    a, at = te.placeholder((4, 6, 3), name="A"), te.placeholder((5,), "int32", name="I")
+    return [a, at, topi.take(a, at, mode="clip")]
+
+
+def put_into() -> list[Any]:
+    from tvm import te, topi
+
+    a, x = te.placeholder((6, 4), name="A"), te.placeholder((3, 4), name="X")
+    at: Any = te.placeholder((3, 4), "int32", name="I")
+    return [a, at, x, topi.scatter_elements(a, at, x, 0, "add")]
+
+
+def gradient() -> list[Any]:
+    from tvm import te, topi
+
+    a, g = te.placeholder((1, 2, 8, 8), name="A"), te.placeholder((1, 2, 4, 4), name="G")
+    return [g, a, topi.nn.pool_grad(g, a, (2, 2), (2, 2), (0, 0, 0, 0), "max")]
+
+
+def bitwise() -> list[Any]:
+    from tvm import te, topi
+
+    a: Any = te.placeholder((2, 8), "uint8", name="A")
+    return [a, topi.nn.bitpack(a, 2, 1, 1, "uint8")]
+
+
+TOLD: dict[str, tuple[Make, Callable[[Any], None]]] = {
+    "places that bounds let through": (sampled_at, as_it_is),
+    "a place that numbers tell": (one_pixel, as_it_is),
+    "any place, in flat memory": (anywhere, as_it_is),
+    "places counted from the end": (put_into, as_it_is),
+    "the greatest of each window, over threads": (gradient, over_threads),
+    "one choice per bit": (bitwise, as_it_is),
+}
+DEARER = {"the greatest of each window, over threads"}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_data_tell_is_read_alike_at_each_step_of_the_lowering(name: str):
+    plain, lowered = lowered_alike(*TOLD[name], dearer=name in DEARER)
+    func = tir.parse(plain)["main"]
+    rng = np.random.default_rng(0)
+    arrays: list[Any] = []
+    for p in func.params:
+        buffer = func.buffer_map[p]
+        shape = tuple(extent.value for extent in buffer.shape)
+        whole = str(buffer.dtype).startswith(("int", "uint"))
+        arrays.append((rng.integers(0, 4, shape) if whole else rng.normal(size=shape)).astype(str(buffer.dtype)))
+    (found,) = ti.lift(tir.parse(lowered)["main"])(*arrays)
+    np.testing.assert_allclose(found, tir.interpret(func, *arrays)[-1], rtol=1e-5, atol=1e-6)

@@ -392,10 +392,7 @@ def test_the_import_of_meshes_loads_no_xarray():
         (lambda: meshes.icosahedral(1, radius=np.nan), "the radius must be positive and finite, but is nan."),
         (lambda: meshes.rectangle(0, 2), "nx must be at least 1, but is 0."),
         (lambda: meshes.rectangle(3, 2, periodic=(True, True)), "ny must be at least 3, but is 2."),
-        (
-            lambda: meshes.rectangle(3, 3, -1.0),
-            "width and height must be positive and finite, but are -1.0 and 1.0.",
-        ),
+        (lambda: meshes.rectangle(3, 3, -1.0), "width and height must be positive and finite, but are -1.0 and 1.0."),
         (lambda: meshes.rectangle(3, 3, staggered=True), "a staggered rectangle must be periodic along x."),
         (
             lambda: meshes.rectangle(3, 3, periodic=(True, True), staggered=True),

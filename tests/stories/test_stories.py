@@ -492,11 +492,7 @@ def test_what_a_flood_reaches():
     def spread(wet, low):
         wide = ti.extend(wet, {I: 1, J: 1}, ti.boundary.dirichlet(0.0))
         return low * ti.maximum(
-            wide,
-            ti.maximum(
-                ti.maximum(wide(I + 1), wide(I - 1)),
-                ti.maximum(wide(J + 1), wide(J - 1)),
-            ),
+            wide, ti.maximum(ti.maximum(wide(I + 1), wide(I - 1)), ti.maximum(wide(J + 1), wide(J - 1)))
         )
 
     found, _ = ti.iterate(lambda s: (spread(s[0], s[1]), s[1]), (spring, low), 200)

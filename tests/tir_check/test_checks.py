@@ -334,10 +334,7 @@ CASES: dict[str, tuple[n.PrimFunc, str]] = {
         func(run(n.And(n.Broadcast(TRUE, 4), n.Broadcast(TRUE, 2)))),
         "TC26 both operands of And have as many lanes, and these have 4 and 2.",
     ),
-    "a let expression of another type": (
-        func(run(n.Let(i, ONE, i))),
-        "TC18 'i' is int32, but its value is float32.",
-    ),
+    "a let expression of another type": (func(run(n.Let(i, ONE, i))), "TC18 'i' is int32, but its value is float32."),
     "an integer constant of a float type": (
         func(run(number(1, FLOAT32))),
         "TC01 an integer constant is of a scalar integer type, and not of float32.",
@@ -447,10 +444,7 @@ CASES: dict[str, tuple[n.PrimFunc, str]] = {
         n.PrimFunc("main", (), {}, run(n.Call(FLOAT32, "ret", (ONE,))), n.PrimType(INT32)),
         "TC47 'main' returns int32, but its T.ret gives float32.",
     ),
-    "a buffer of no parameter": (
-        n.PrimFunc("main", (), {i: A}, NOTHING),
-        "TC45 'A' belongs to no parameter.",
-    ),
+    "a buffer of no parameter": (n.PrimFunc("main", (), {i: A}, NOTHING), "TC45 'A' belongs to no parameter."),
     "a pointer bound to a number": (
         func(n.LetStmt(n.Var("p", n.PointerType(n.PrimType(FLOAT32))), number(1))),
         "TC54 'p' is a pointer, but its value is int32.",

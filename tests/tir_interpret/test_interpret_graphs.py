@@ -117,7 +117,7 @@ def test_a_function_inside_of_another_knows_what_has_a_value_around_it():
         "    z = R.add(y, x)\n    return z\n"
         '@R.function\ndef g(y: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):\n'
         "    z = R.multiply(f(y), x)\n    return z\n"
-        "x = g(x)",
+        "x = g(x)"
     )
     np.testing.assert_array_equal(found, 2 * X * X)
 

@@ -85,11 +85,7 @@ HEAD = "region r { argument A: float32[n=4]; "
         ("x: float64 ← A[0]; }", "TL22", "'A' holds float32, and 'x' is float64."),
         ("atomic minus A[0] ← 1.0f; }", "TL23", "'minus' does not combine."),
         ("let x: float = 1.0f; }", "TL22", "'x' is tensor<float>, and this is tensor<float32>."),
-        (
-            "for i in 0:4 { x: tensor<float, i[0:2]> ← A[i]; } }",
-            "TL20",
-            "'i' is a loop here, and a dim of the value.",
-        ),
+        ("for i in 0:4 { x: tensor<float, i[0:2]> ← A[i]; } }", "TL20", "'i' is a loop here, and a dim of the value."),
         ("if 1 ≥ 0 { x: float32 ← A[0]; } if 1 ≥ 0 { x: float32 ← A[0]; } }", "TL20", "'x' is defined twice."),
         ("for i in 0:4 { x: float32 ← A[i*i]; } }", "S09", None),
         ("x: float32 ← B[0]; }", "N01", "there is no buffer 'B'."),

@@ -80,10 +80,7 @@ def around(**options: Any) -> Any:
             "error[TI11]: 'extremes' takes 1 argument, and 2 are given.\n"
             "help: its parameters are e; results are returned.",
         ),
-        (
-            lambda e: around()(ee=e),
-            "error[TI11]: 'extremes' has no parameter 'ee'.\nhelp: did you mean 'e'?",
-        ),
+        (lambda e: around()(ee=e), "error[TI11]: 'extremes' has no parameter 'ee'.\nhelp: did you mean 'e'?"),
         (
             lambda e: around(offset_provider={"V2E": V2E_TABLE[0]})(e),
             "error[TI05]: the table 'V2E' has the dims Vertex, V2E and holds integers; this is int32[3].\n"

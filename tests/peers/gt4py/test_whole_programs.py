@@ -19,6 +19,16 @@ from tests.peers.gt4py.test_unstructured import C2E_TABLE, E2V_TABLE, PROVIDER
 from gt4py._core import definitions  # isort: skip
 from gt4py.next import broadcast, maximum, minimum, where  # isort: skip
 from gt4py.next.experimental import concat_where  # isort: skip
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+
+from tests.peers.gt4py.model.model_programs import CASES, Mesh
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -519,3 +529,50 @@ def test_what_was_compiled_for_a_dropped_program_is_gone() -> None:
     assert sum(type(o).__name__ == "Executable" for o in gc.get_objects()) == before + 1
     del program
     assert executables() == before
+
+
+# Programs of the kinds that a weather model has, on fields of both allocators, against GT4Py's own execution.
+
+
+MESH = Mesh(cells=12, levels=7)
+
+
+@pytest.mark.parametrize("allocator", [xla_cpu, gtx.gtfn_cpu], ids=["of this backend", "of GT4Py"])
+@pytest.mark.parametrize("name", CASES)
+def test_programs_of_a_model_give_what_embedded_execution_gives(name, allocator):
+    case, provider = CASES[name], MESH.provider()
+    wanted = case.arguments(MESH)
+    case.program.with_backend(None)(**wanted, offset_provider=provider)
+    found = case.arguments(MESH, allocator.allocator)
+    case.program.with_backend(xla_cpu)(**found, offset_provider=provider)
+    for result in case.results:
+        a, b = found[result].asnumpy(), wanted[result].asnumpy()
+        assert np.isfinite(b).all() and np.abs(b).max() > 0
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11 * np.abs(b).max())
+
+
+# The first program of `docs/gt4py.md` runs, and needs its last two lines where GT4Py builds in other processes.
+
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = re.search(r"^```python\n(.*?)^```", (ROOT / "docs/gt4py.md").read_text("utf-8"), re.M | re.S)[1]
+SAID = "\n".join(re.findall(r"print\(.*\)  # (.*)", PROGRAM))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_first_program_of_the_page_prints_what_it_says(tmp_path, capsys):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM, encoding="utf-8")
+    with jax.enable_x64(True):  # as importing GT4Py does in a process of its own
+        runpy.run_path(str(file), run_name="__main__")
+    assert capsys.readouterr().out == f"{SAID}\n"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("guarded", [True, False])
+def test_builds_in_other_processes_need_the_guard(tmp_path, guarded):
+    file = tmp_path / "program.py"
+    file.write_text(PROGRAM if guarded else PROGRAM.replace('if __name__ == "__main__":', "if True:"), encoding="utf-8")
+    environment = {**os.environ, "GT4PY_BUILD_JOBS_MODE": "process", "PYTHONPATH": str(ROOT)}
+    run = subprocess.run([sys.executable, file], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert run.stdout.strip() == SAID if guarded else "BrokenProcessPool" in run.stderr

@@ -58,11 +58,7 @@ def semi_monotone_parabola(limited: Flags, face: Column, q: Column) -> tuple[Col
         where(
             q < minimum(face, face(K + 1)),
             (q, q),
-            where(
-                face > face(K + 1),
-                (3.0 * q - 2.0 * face(K + 1), face(K + 1)),
-                (face, 3.0 * q - 2.0 * face),
-            ),
+            where(face > face(K + 1), (3.0 * q - 2.0 * face(K + 1), face(K + 1)), (face, 3.0 * q - 2.0 * face)),
         ),
         (face, face(K + 1)),
     )
