@@ -179,8 +179,8 @@ def value_and_grad(
                 if has_aux and not (isinstance(result, tuple) and len(result) == 2):
                     message = "has_aux is given, and the function returns no pair."
                     raise refuse("A41", message, "return (loss, what else is wanted).")
-                value = result[0] if has_aux else result
-                number: Any = value.data if is_data_array(value) or isinstance(value, Field) else value
+                value: Any = result[0] if has_aux else result
+                number = value.data if is_data_array(value) or isinstance(value, Field) else value
                 if np.ndim(number):
                     labelled = intervals_of(value, {}) if is_data_array(value) else ""
                     dims = value.dims if isinstance(value, Field) else labelled

@@ -192,6 +192,9 @@ def transformed() -> None:
         loop = jax.jit(lambda u: steps(on, u))
         said("steps of what is dealt out", np.array_equal(on.whole(out=loop(on["inp"]))["out"], after))
         said("steps of what is dealt out send", collectives(loop.lower(on["inp"]).compile().as_text()))
+        there = on["inp"]
+        pairs = ((there == there, u == u), (there != 0.5, u != 0.5), (there % 0.5, u % 0.5), (there // 0.5, u // 0.5))
+        said("comparisons", all(np.array_equal(a, b) for a, b in pairs))
         total = lambda v: (v * v / v.size + jnp.cos(v)).sum()
         dealt = on(inp=on["inp"])["out"]
         said("no padding in sums", bool(jnp.allclose(total(dealt), total(one(inp=u)["out"]), 1e-13)) and dealt.shape)
