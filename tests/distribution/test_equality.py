@@ -111,6 +111,7 @@ ON_MESHES = {
     "op by op": "True",
     "steps": "True",
     "steps of what is dealt out": "True",
+    "comparisons": "True",
     "steps of what is dealt out send": "{'all-to-all': 1}",
     "no padding in sums": "(40, 4)",
     "nor in their gradients": "True",
