@@ -111,7 +111,7 @@ class JaxFunction:
         return self._assemble(special, places, results, flat)
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by the names of parameters; raises TI11 for unknown names and too many arguments."""
+        """The arguments of a call by names of parameters; raises TI11 for unknown, repeated and excess ones."""
         names, subject = [p.name for p in self.params], f"'{self.program.name}'"
         for word in named:
             if word in names:
@@ -124,7 +124,12 @@ class JaxFunction:
         if len(args) > len(names):
             message = f"{subject} takes {counted(len(names), 'argument')}, and {len(args)} are given."
             raise refuse("TI11", message, f"its parameters are {', '.join(names)}; results are returned.")
-        return {**dict(zip(names, args, strict=False)), **named}
+        bound = dict(zip(names, args, strict=False))
+        twice = [n for n in bound if n in named]
+        if twice:
+            message = f"'{twice[0]}' of {subject} is given by position and by name."
+            raise refuse("TI11", message, "give it once.")
+        return {**bound, **named}
 
     @property
     def params(self) -> tuple[Param, ...]:

@@ -85,6 +85,10 @@ def around(**options: Any) -> Any:
             "error[TI11]: 'extremes' has no parameter 'ee'.\nhelp: did you mean 'e'?",
         ),
         (
+            lambda e: around()(e, e=e),
+            "error[TI11]: 'e' of 'extremes' is given by position and by name.\nhelp: give it once.",
+        ),
+        (
             lambda e: around(offset_provider={"V2E": V2E_TABLE[0]})(e),
             "error[TI05]: the table 'V2E' has the dims Vertex, V2E and holds integers; this is int32[3].\n"
             "help: a row for each point, a column for each neighbour.",
