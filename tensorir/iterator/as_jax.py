@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.backends import backend
 from tensorir.binding.arrays import is_traced
 from tensorir.integers.dims import Dims, Interval
-from tensorir.ir.types import TensorType
+from tensorir.ir.types import DTYPES, TensorType
 from tensorir.iterator.imports import from_gt4py
 from tensorir.iterator.lift.arguments import leaf_tree, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
@@ -105,9 +106,7 @@ class JaxFunction:
             if name in arguments
             for leaf, value in zip(leaves(place), leaves(arguments[name]), strict=True)
         }
-        if special.fencil is None:
-            return None if self.operator else {}
-        results = call(**{n: flat[n] for n in special.inputs})
+        results = {} if special.fencil is None else call(**{n: flat[n] for n in special.inputs})
         return self._assemble(special, places, results, flat)
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,7 +177,7 @@ class JaxFunction:
         """The results of a call from those of the tensor program, each of which is a box of a leaf.
 
         A box that is part of its leaf is put into the argument `flat` of this name. An operator gives its result alone,
-        a program all parameters that have a stored leaf.
+        a program all parameters to which statements store. What has no point is stored by none.
         """
         stored: dict[str, Any] = {}
         by_name = {leaf.name: leaf for place in places.values() for leaf in leaves(place)}
@@ -189,8 +188,13 @@ class JaxFunction:
                 part = _replace(stored.get(o.leaf, flat.get(o.leaf)), slices(leaf, o.box), part)
             stored[o.leaf] = part
         if self.operator:
+            for leaf in leaves(places["out"]):
+                if leaf.name not in stored:
+                    empty = np.zeros(leaf.dims.shape, DTYPES[leaf.element])
+                    is_host = all(not hasattr(a, "at") for a in flat.values())
+                    stored[leaf.name] = empty if is_host else backend().on_device(empty)
             return tree_map(lambda leaf: stored[leaf.name], places["out"])
-        changed = {n: t for n, t in places.items() if any(leaf.name in stored for leaf in leaves(t))}
+        changed = {n: t for n, t in places.items() if any(leaf.name in special.targets for leaf in leaves(t))}
         return {n: tree_map(lambda leaf: stored.get(leaf.name, flat.get(leaf.name)), t) for n, t in changed.items()}
 
 
@@ -199,8 +203,6 @@ def _replace(base: Any, where: tuple[slice, ...], part: Any) -> Any:
     if hasattr(base, "at"):
         return base.at[where].set(part)
     if is_traced(part):
-        from tensorir.backends import backend
-
         return backend().on_device(base).at[where].set(part)
     array = np.array(base)
     array[where] = part

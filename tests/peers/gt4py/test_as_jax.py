@@ -11,12 +11,30 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
-from tests.peers.gt4py.sides import Vertex, gtx, values
+from tests.peers.gt4py.sides import I, Vertex, gtx, values
 from tests.peers.gt4py.test_cartesian import laplacian, two_statements
 from tests.peers.gt4py.test_columns import rained, solved
 from tests.peers.gt4py.test_unstructured import PRESENT, PROVIDER, V2E_TABLE, extremes, summed, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+F = gtx.Field[[I], gtx.float64]
+
+
+@gtx.field_operator
+def doubled(x: F) -> F:
+    return 2.0 * x
+
+
+@gtx.field_operator
+def both_doubled(x: F, y: F) -> tuple[F, F]:
+    return 2.0 * x, 2.0 * y
+
+
+@gtx.program
+def stores_doubled(x: F, out: F):
+    doubled(x, out=out)
 
 
 def slope(f: object, x: np.ndarray, direction: np.ndarray) -> float:
@@ -32,6 +50,27 @@ def test_an_operator_gives_the_largest_domain_there_is() -> None:
     np.testing.assert_allclose(
         found, 4 * x[1:-1, 1:-1] - (x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]), rtol=1e-13
     )
+
+
+EMPTY, THREE = np.zeros(0), np.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "shapes"),
+    [
+        (lambda: ti.as_jax(laplacian)(values(2, 5, 3)), [(0, 3, 3)]),
+        (lambda: ti.as_jax(laplacian)(xr.DataArray(values(1, 5, 3), dims=("I", "J", "K"))), [(0, 3, 3)]),
+        (lambda: ti.as_jax(laplacian, domain={"I": (2, 2), "J": (1, 2), "K": 3})(values(6, 5, 3)), [(0, 1, 3)]),
+        (lambda: jax.vmap(ti.as_jax(doubled))(np.zeros((2, 0))), [(2, 0)]),
+        (lambda: ti.as_jax(both_doubled)(EMPTY, THREE), [(0,), (3,)]),
+        (lambda: ti.as_jax(stores_doubled)(EMPTY, EMPTY)["out"], [(0,)]),
+    ],
+)
+def test_what_has_no_point_is_an_empty_array(call: Callable[[], Any], shapes: list[tuple[int, ...]]) -> None:
+    with jax.enable_x64(True):
+        results = call()
+    arrays = results if isinstance(results, tuple) else (results,)
+    assert [(a.shape, str(a.dtype)) for a in arrays] == [(shape, "float64") for shape in shapes]
 
 
 def test_a_domain_may_be_asked_for() -> None:
