@@ -156,6 +156,12 @@ def numbers_set(params: Parameters, settings: tuple[str, ...]) -> dict[str, Any]
     return numbers
 
 
+def differ(before: Any, after: Any) -> bool:
+    """True if an argument is not what it was, byte by byte: NaN is itself."""
+    old, new = np.asarray(before), np.asarray(after)
+    return old.shape != new.shape or old.astype(new.dtype).tobytes() != new.tobytes()
+
+
 def _draw_random(rng: Any, name: str, described: Any, sizes: Mapping[str, int]) -> Any:
     """A random array of a shape and elements."""
     shape: list[int] = []

@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.files import together
-from stencils.cli.inputs import Parameters, arguments, numbers_set
+from stencils.cli.inputs import Parameters, arguments, differ, numbers_set
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, refuse
 from tensorir.tenstorrent.grid import sizes_of
@@ -59,7 +59,7 @@ def program(
         run = ti.tt.simulate(split, arrays, order=order, seed=seed, mcast=mcast)
         say(f"simulated: {run}")
         for name, before, after in zip(params.order, arrays, run.arrays, strict=True):
-            if not np.array_equal(np.asarray(before), np.asarray(after)):
+            if differ(before, after):
                 array: Any = np.asarray(after)
                 say(f"{name}: {' × '.join(map(str, array.shape))}, {array.dtype}, {array.min()} to {array.max()}")
     files = split.files if card is None else ti.tt.emit(split, card, mcast=mcast).files

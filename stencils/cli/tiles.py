@@ -11,6 +11,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.files import check_source, check_target, read_arrays, together, write_arrays
+from stencils.cli.inputs import differ
 from stencils.cli.options import only_known, pairs
 from tensorir.runtime.errors import refuse
 from tensorir.tile.types import Pointer
@@ -83,8 +84,7 @@ def run(
     blocks = _read_grid(grid)
     after = ti.tile.interpret(module, name, list(arguments.values()), blocks, checked, seed)
     arrays = [key for key, value in arguments.items() if np.ndim(value)]
-    both = {key: (np.asarray(arguments[key]), array) for key, array in zip(arrays, after, strict=True)}
-    changed = {key: array for key, (before, array) in both.items() if before.tobytes() != array.tobytes()}
+    changed = {key: array for key, array in zip(arrays, after, strict=True) if differ(arguments[key], array)}
     for key, array in changed.items():
         low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iuf" else ""
         say(f"{key}: {' × '.join(map(str, array.shape))}, {array.dtype}{low_high}")
