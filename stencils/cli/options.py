@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -97,6 +98,8 @@ def sizes(settings: Iterable[str], known: Collection[str], owner: str) -> dict[s
     for name, value in values.items():
         if not value.isdecimal():
             raise refuse("C04", f"'--set {name}={value}' gives no size.", f"write --set {name}=100.")
+        if int(value) > sys.maxsize:
+            raise refuse("C04", f"'--set {name}={value}' is beyond int64.", f"write --set {name}=100.")
     return {name: int(value) for name, value in values.items()}
 
 

@@ -15,6 +15,7 @@ from stencils.cli.kernels import function_of, is_kernel
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, refuse
 from tensorir.tenstorrent.grid import sizes_of
 from tensorir.tenstorrent.kernels.protocol import tiles
+from tensorir.tenstorrent.kernels.simulate import order_of
 from tensorir.tenstorrent.schedule import schedule_of
 
 FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json")
@@ -38,6 +39,7 @@ def program(
         raise refuse("C09", f"'{path}' is no kernel of tiles (.py).", "see tensorir tt --help.")
     if out is not None and out.exists() and not out.is_dir():
         raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
+    order_of(order)
     kernel = function_of(path, function, names)
     kernel, settings = _bind_sizes(kernel, settings)
     stages = ti.tt.pipeline(kernel, cores)

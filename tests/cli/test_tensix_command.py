@@ -108,6 +108,9 @@ def test_the_text_of_tilelang_runs_by_itself(folder, capsys):
         ),
         (matmul().replace("T.gemm", "T.gem"), [], "k.py"),
         (matmul(), ["--random", "--order", "fast"], "error[TN12]: there is no order 'fast'"),
+        (matmul(), ["--order", "fast"], "error[TN12]: there is no order 'fast'"),
+        (matmul(), ["--random", "--seed", "-3"], "equal to 0"),
+        (text("dynamic"), ["--set", "m=3000000000"], "error[C04]: '--set m=3000000000' is beyond int32."),
     ],
 )
 def test_bad_input_is_named_with_its_line(folder, capsys, source, words, message):
