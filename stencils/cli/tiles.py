@@ -159,7 +159,8 @@ def _choose_entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, An
 def _read_number(key: str, text: str) -> int | float:
     """The number in `--set key=text`: whole ones also as 0x10; raises C04 for other texts."""
     try:
-        return float(text) if any(c in text for c in ".en") else int(text, 0)
+        lower = text.lower()  # of hexadecimal numbers e is a digit
+        return float(text) if "0x" not in lower and any(c in lower for c in ".en") else int(text, 0)
     except ValueError:
         raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
 
@@ -167,6 +168,6 @@ def _read_number(key: str, text: str) -> int | float:
 def _read_grid(text: str | None) -> tuple[int, ...]:
     """The extents of a grid in `--grid 4,1,1`, one block without the option; raises C11 for other texts."""
     try:
-        return tuple(int(n) for n in (text or "1").split(","))
+        return tuple(int(n) for n in ("1" if text is None else text).split(","))
     except ValueError:
         raise refuse("C11", f"'--grid {text}' is no grid.", "write --grid 4,1,1.") from None
