@@ -22,7 +22,7 @@ from tensorir.binding.arrays import is_traced
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import DTYPES, TensorType
 from tensorir.iterator.imports import from_gt4py
-from tensorir.iterator.lift.arguments import leaf_tree, offsets
+from tensorir.iterator.lift.arguments import leaf_tree, members_of, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
@@ -212,16 +212,22 @@ def _replace(base: Any, where: tuple[slice, ...], part: Any) -> Any:
 def _type_argument(name: str, value: Any, kind: ParamType | None) -> Any:
     """The type of an argument; a number that no trace hides is itself, since sizes may depend on it."""
     match kind:
-        case TupleType(members):
-            pairs = zip(value, members, strict=True)
-            return tuple(_type_argument(f"{name}_{k}", v, t) for k, (v, t) in enumerate(pairs))
-        case FieldType(dims, element) if dims:
+        case TupleType():
+            return tuple(_type_argument(*member) for member in members_of(name, value, kind))
+        case FieldType(dims, element):
+            if isinstance(value, tuple):
+                hint = "pass an array." if dims else "pass a number."
+                raise refuse("TI11", f"'{name}' is a {'field' if dims else 'number'}, and this is a tuple.", hint)
             shape = np.shape(value)
             if len(shape) != len(dims):
-                message = f"'{name}' has {len(dims)} dims, and this has {len(shape)} axes."
+                axes = f"this has {counted(len(shape), 'axis', 'axes')}."
+                if not dims:
+                    raise refuse("TI11", f"'{name}' is a number, and {axes}", "pass a number.")
+                message = f"'{name}' has {counted(len(dims), 'dim')}, and {axes}"
                 raise refuse("TI11", message, f"its axes are {', '.join(a.name for a in dims)}.")
-            return TensorType(element, Dims(tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))))
-        case FieldType(_, element):
+            if dims:
+                intervals = tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))
+                return TensorType(element, Dims(intervals))
             return TensorType(element) if is_traced(value) or element.is_float else np.asarray(value).item()
         case None:
             raise refuse("TI11", f"the type of '{name}' is not known.")

@@ -32,6 +32,11 @@ def both_doubled(x: F, y: F) -> tuple[F, F]:
     return 2.0 * x, 2.0 * y
 
 
+@gtx.field_operator
+def summed_up(xy: tuple[F, F], n: gtx.int32) -> F:
+    return xy[0] + xy[1]
+
+
 @gtx.program
 def stores_doubled(x: F, out: F):
     doubled(x, out=out)
@@ -126,6 +131,38 @@ def around(**options: Any) -> Any:
         (
             lambda e: around()(e, e=e),
             "error[TI11]: 'e' of 'extremes' is given by position and by name.\nhelp: give it once.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e,), 2),
+            "error[TI11]: 'xy' is a tuple of 2, and 1 are passed.\nhelp: pass as many as its type has.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((xr.DataArray(e, dims="I"),) * 3, 2),
+            "error[TI11]: 'xy' is a tuple of 2, and 3 are passed.\nhelp: pass as many as its type has.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)([e, e], 2),
+            "error[TI11]: 'xy' is a tuple, and this is of type list.\nhelp: pass a tuple.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)(1.0, 2),
+            "error[TI11]: 'xy' is a tuple, and this is of type float.\nhelp: pass a tuple.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e, e), np.array([1, 2])),
+            "error[TI11]: 'n' is a number, and this has 1 axis.\nhelp: pass a number.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e, e), (1, 2)),
+            "error[TI11]: 'n' is a number, and this is a tuple.\nhelp: pass a number.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e, (e,)), 2),
+            "error[TI11]: 'xy_1' is a field, and this is a tuple.\nhelp: pass an array.",
+        ),
+        (
+            lambda e: ti.as_jax(doubled)(np.ones((2, 2))),
+            "error[TI11]: 'x' has 1 dim, and this has 2 axes.\nhelp: its axes are I.",
         ),
         (
             lambda e: around(offset_provider={"V2E": V2E_TABLE[0]})(e),
