@@ -24,7 +24,7 @@ from lowering.distribution.step import Step
 from lowering.tracing import concrete, for_an_operator, inside_trace, left_to_xla, op_by_op, tracing
 from lowering.tracing import refuse_narrow as refuse_narrow_types
 from tensorir.backends import compile
-from tensorir.binding.arrays import Unread, nested
+from tensorir.binding.arrays import Unread, leaves_of, nested
 from tensorir.binding.calls import PreparedCall, at_sizes, prepare_call, tables_of, with_variables
 from tensorir.binding.programs import BoundProgram
 from tensorir.distribution.partition import (
@@ -51,6 +51,7 @@ from tensorir.fieldview.plans import Plan
 from tensorir.fieldview.program import Program
 from tensorir.integers.dims import Dims
 from tensorir.ir.nodes import Fencil, Var
+from tensorir.ir.types import DTYPES, scalar_of
 from tensorir.runtime.errors import article, did_you_mean, refuse
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
 
@@ -178,11 +179,20 @@ class Dealt:
     def __call__(self, /, **arrays: Any) -> dict[str, Any]:
         """Results by name, as `DealtArray`; parameters that are not named keep the arrays that were distributed
         first.
+
+        Raises A02 for arrays of another element type.
         """
         step = self.step
         new_fields = {name: self._leaves(self._param(name), value) for name, value in arrays.items()}
-        if inside_trace([a.data for some in new_fields.values() for a in some]):
+        is_inside = inside_trace([a.data for some in new_fields.values() for a in some])
+        if is_inside:
             refuse_narrow(step, step.program.name)
+        for name, leaves in new_fields.items():
+            for leaf, element in zip(leaves, self._param(name).type.leaves, strict=True):
+                if leaf.data.dtype != DTYPES[element]:
+                    message = f"'{name}' needs {element}, and this is {scalar_of(leaf.data.dtype) or leaf.data.dtype}."
+                    raise refuse("A02", message, f"nothing is converted silently; compute it as {element}.")
+        if is_inside:
             # what other processes have a part of is no constant of a trace
             fields = step.padded_arrays(self._arguments) if step.shared else self.fields
             outputs, failures = step.run_inside({**fields, **_without_padding(new_fields)})
@@ -225,14 +235,16 @@ class Dealt:
         return params[name]
 
     def _leaves(self, param: Var, value: Any) -> tuple[DealtArray, ...]:
-        """The `DealtArray`s of a value for a parameter; raises D16 for arrays that are distributed otherwise."""
-        leaves = jax.tree_util.tree_leaves(value, is_leaf=lambda x: isinstance(x, DealtArray))
-        for leaf in leaves:
+        """The `DealtArray`s of a value for a parameter; raises A04 for another structure, D16 for arrays that are
+        distributed otherwise.
+        """
+        leaves = leaves_of(value, param.type.element, param.name)
+        for name, _, leaf in leaves:
             if not DealtArray(None, self.step, param.type.dims).lies_as(leaf):
-                subject = f"'{param.name}' of the shape {np.shape(leaf)}"
-                message = f"{subject} does not lie on the devices as what is dealt out does."
+                shape = f"of the shape {leaf.shape}" if hasattr(leaf, "shape") else f"as {article(type(leaf).__name__)}"
+                message = f"'{name}' {shape} does not lie on the devices as what is dealt out does."
                 raise refuse("D16", message, "begin with what was dealt out: d.dealt(...)[name].")
-        return tuple(leaves)
+        return tuple(leaf for _, _, leaf in leaves)
 
 
 def _without_padding(arrays: Mapping[str, Iterable[DealtArray]]) -> dict[str, tuple[Any, ...]]:

@@ -168,7 +168,9 @@ def run(
     ] = False,
     random: Annotated[bool, typer.Option("--random", help="Of a kernel: random arrays for what is not given.")] = False,
     grid: Annotated[str | None, typer.Option(help="Of Tile IR: the blocks of the grid, as 4,1,1.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of Tile IR: blocks take turns, as this number decides.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of Tile IR: blocks take turns, as this number decides.", min=0)
+    ] = None,
 ) -> None:
     """Run a program on arrays from files.
 
@@ -400,7 +402,7 @@ def tt(
     order: Annotated[
         str, typer.Option(help="Whose step is next: random, 'reader first', 'writer first' or 'round robin'.")
     ] = "random",
-    seed: Annotated[int, typer.Option(help="Of a random order.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of a random order.", min=0)] = 0,
     passes: Annotated[bool, typer.Option("--passes", help="Print the kernel before and after each pass.")] = False,
     card: Annotated[
         str | None, typer.Option(help="Write programs in the calls of tt-metal: wormhole or blackhole.")

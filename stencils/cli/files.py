@@ -104,6 +104,8 @@ def _read_renames(options: Sequence[str], known: Sequence[str], arrays: Mapping[
             raise refuse("C13", f"the program has no dim '{name}'.", did_you_mean(name, known))
         if dim not in have:
             raise refuse("C13", f"no input has a dim '{dim}'.", did_you_mean(dim, have))
+        if dim in pairs:
+            raise refuse("C13", f"'--rename {dim}=' is given twice.", "leave one out.")
         pairs[dim] = name
     return pairs
 

@@ -139,21 +139,34 @@ def arguments(params: Parameters, inputs: tuple[str, ...], settings: tuple[str, 
 
 
 def numbers_set(params: Parameters, settings: tuple[str, ...]) -> dict[str, Any]:
-    """The numbers that are set, of their types; raises A08 for an unknown name, C04 for what is no number."""
+    """The numbers that are set, of their types; raises A08 for an unknown name, C04 for a value of another type."""
     known = {**params.numbers, **params.sizes}
     texts = pairs(settings, "value", "n=8")
     only_known(texts, known, params.owner, "number or size")
     numbers: dict[str, Any] = {}
     for name, text in texts.items():
-        whole = known[name].code in ("int", "uint")
+        dtype = known[name]
+        if dtype.is_bool and text.lower() in ("true", "false"):
+            numbers[name] = text.lower() == "true"
+            continue
         try:
-            numbers[name] = int(text, 0) if whole else float(text)
+            numbers[name] = int(text, 0) if dtype.is_integer else float(text)
         except ValueError:
-            kind = "whole number" if whole else "number"
-            raise refuse("C04", f"'--set {name}={text}' gives no {kind}.", f"write --set {name}=8.") from None
+            kind = "truth value" if dtype.is_bool else "whole number" if dtype.is_integer else "number"
+            hint = f"write --set {name}={'true' if dtype.is_bool else 8}."
+            raise refuse("C04", f"'--set {name}={text}' gives no {kind}.", hint) from None
         if name in params.sizes and numbers[name] < 0:
             raise refuse("C04", f"the size '{name}' is {text}.", "a size is 0 or more.")
+        if dtype.is_integer and not dtype.range[0] <= numbers[name] <= dtype.range[1]:
+            low, high = dtype.range
+            raise refuse("C04", f"'--set {name}={text}' is beyond {dtype}.", f"its numbers are {low:,} to {high:,}.")
     return numbers
+
+
+def differ(before: Any, after: Any) -> bool:
+    """True if an argument is not what it was, byte by byte: NaN is itself."""
+    old, new = np.asarray(before), np.asarray(after)
+    return old.shape != new.shape or old.astype(new.dtype).tobytes() != new.tobytes()
 
 
 def _draw_random(rng: Any, name: str, described: Any, sizes: Mapping[str, int]) -> Any:

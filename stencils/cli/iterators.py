@@ -101,17 +101,17 @@ def _read_table(offset: Any, array: Any) -> Any:
 
 def lift(where: str, settings: tuple[str, ...], report: bool, say: Callable[[str], None]) -> None:
     """Print a program of GT4Py as a pure tensor program."""
-    lifted = ti.lift(ti.iterator.from_gt4py(named_object(where), sizes=dict(_read_size(s) for s in settings)))
+    sizes = {name: _read_size(name, text) for name, text in pairs(settings, "size", "K=65").items()}
+    lifted = ti.lift(ti.iterator.from_gt4py(named_object(where), sizes=sizes))
     say(str(lifted))
     if report:
         say(f"\n{lifted.report}")
 
 
-def _read_size(text: str) -> tuple[str, Any]:
-    """A dim and its extent, `K=65`, or its interval, `K=-1:66`."""
-    name, _, value = text.partition("=")
+def _read_size(name: str, text: str) -> int | tuple[int, int]:
+    """The extent of a dim, `65`, or its interval, `-1:66`."""
     try:
-        first, colon, second = value.partition(":")
-        return name, (int(first), int(second)) if colon else int(first)
+        first, colon, second = text.partition(":")
+        return (int(first), int(second)) if colon else int(first)
     except ValueError:
-        raise refuse("C04", f"the size '{name}' is {value or 'not given'}.", "write K=65, or K=0:65.") from None
+        raise refuse("C04", f"the size '{name}' is {text}.", "write K=65, or K=0:65.") from None

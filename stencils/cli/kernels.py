@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.files import check_source, check_target, together, write_arrays
-from stencils.cli.inputs import Parameters, arguments
+from stencils.cli.inputs import Parameters, arguments, differ
 from stencils.cli.modules import operators_in
 from stencils.cli.options import constants, sizes
 from tensorir.runtime.errors import refuse
@@ -68,7 +68,7 @@ def run(
     changed: dict[str, Any] = {}
     for k, (label, value) in enumerate(zip(labelled, results, strict=True)):
         before = passed[k] if labelled is parameters else None
-        if before is None or not np.array_equal(np.asarray(before), np.asarray(value)):
+        if before is None or differ(before, value):
             array = np.asarray(value)
             low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iufb" else ""
             say(f"{label}: {' × '.join(map(str, array.shape)) or 'a number'}, {array.dtype}{low_high}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -55,12 +56,15 @@ def spelled(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def pairs(settings: Iterable[str], what: str, example: str, option: str = "--set") -> dict[str, str]:
-    """The names of an option, each with the text of its value; raises C04 where there is none."""
+    """The names of an option, each with the text of its value; raises C04 where there is none, or two."""
     values: dict[str, str] = {}
     for text in settings:
         name, _, value = text.partition("=")
         if not name or not value:
             raise refuse("C04", f"'{option} {text}' gives no {what}.", f"write {option} {example}.")
+        if name in values:
+            message = f"'{option} {name}=' is given twice, as {values[name]} and as {value}."
+            raise refuse("C04", message, "leave one out.")
         values[name] = value
     return values
 
@@ -97,6 +101,8 @@ def sizes(settings: Iterable[str], known: Collection[str], owner: str) -> dict[s
     for name, value in values.items():
         if not value.isdecimal():
             raise refuse("C04", f"'--set {name}={value}' gives no size.", f"write --set {name}=100.")
+        if int(value) > sys.maxsize:
+            raise refuse("C04", f"'--set {name}={value}' is beyond int64.", f"write --set {name}=100.")
     return {name: int(value) for name, value in values.items()}
 
 
@@ -204,6 +210,7 @@ def feedback(program: Fencil, settings: Sequence[str]) -> dict[str, str]:
     outputs = {p.name: p for p in program.outputs}
     names = [p.name for p in program.params]
     pairs: dict[str, str] = {p.name: p.name for p in program.outputs if p in program.inputs}
+    targets: set[str] = set()
     for text in settings:
         target, sign, source = text.partition("=")
         if not sign:
@@ -214,6 +221,9 @@ def feedback(program: Fencil, settings: Sequence[str]) -> dict[str, str]:
             raise refuse("C01", f"'{source}' is not an output of '{program.name}'.", did_you_mean(source, outputs))
         if target not in names:
             raise refuse("C01", f"'{target}' is not a parameter of '{program.name}'.", did_you_mean(target, names))
+        if target in targets:
+            raise refuse("C01", f"'--next {target}=' is given twice.", "leave one out.")
+        targets.add(target)
         to, what = program[target].type, outputs[source].type
         if to.element != what.element or set(to.dims) != set(what.dims):
             raise refuse("C01", f"'{source}' is {what}, and cannot feed '{target}', which is {to}.")

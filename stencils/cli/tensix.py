@@ -10,11 +10,12 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.files import together
-from stencils.cli.inputs import Parameters, arguments, numbers_set
+from stencils.cli.inputs import Parameters, arguments, differ, numbers_set
 from stencils.cli.kernels import function_of, is_kernel
 from tensorir.runtime.errors import Diagnostic, DiagnosticError, refuse
 from tensorir.tenstorrent.grid import sizes_of
 from tensorir.tenstorrent.kernels.protocol import tiles
+from tensorir.tenstorrent.kernels.simulate import order_of
 from tensorir.tenstorrent.schedule import schedule_of
 
 FILES = ("compute.cpp", "reader.cpp", "writer.cpp", "main.cpp", "tiles.h", "tt.plan.json")
@@ -38,6 +39,7 @@ def program(
         raise refuse("C09", f"'{path}' is no kernel of tiles (.py).", "see tensorir tt --help.")
     if out is not None and out.exists() and not out.is_dir():
         raise refuse("F03", f"'{out}' is a file, and programs are written to a folder.", "name a folder.")
+    order_of(order)
     kernel = function_of(path, function, names)
     kernel, settings = _bind_sizes(kernel, settings)
     stages = ti.tt.pipeline(kernel, cores)
@@ -59,7 +61,7 @@ def program(
         run = ti.tt.simulate(split, arrays, order=order, seed=seed, mcast=mcast)
         say(f"simulated: {run}")
         for name, before, after in zip(params.order, arrays, run.arrays, strict=True):
-            if not np.array_equal(np.asarray(before), np.asarray(after)):
+            if differ(before, after):
                 array: Any = np.asarray(after)
                 say(f"{name}: {' × '.join(map(str, array.shape))}, {array.dtype}, {array.min()} to {array.max()}")
     files = split.files if card is None else ti.tt.emit(split, card, mcast=mcast).files

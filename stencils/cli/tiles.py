@@ -11,6 +11,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.files import check_source, check_target, read_arrays, together, write_arrays
+from stencils.cli.inputs import differ
 from stencils.cli.options import only_known, pairs
 from tensorir.runtime.errors import refuse
 from tensorir.tile.types import Pointer
@@ -83,8 +84,7 @@ def run(
     blocks = _read_grid(grid)
     after = ti.tile.interpret(module, name, list(arguments.values()), blocks, checked, seed)
     arrays = [key for key, value in arguments.items() if np.ndim(value)]
-    both = {key: (np.asarray(arguments[key]), array) for key, array in zip(arrays, after, strict=True)}
-    changed = {key: array for key, (before, array) in both.items() if before.tobytes() != array.tobytes()}
+    changed = {key: array for key, array in zip(arrays, after, strict=True) if differ(arguments[key], array)}
     for key, array in changed.items():
         low_high = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iuf" else ""
         say(f"{key}: {' × '.join(map(str, array.shape))}, {array.dtype}{low_high}")
@@ -159,7 +159,8 @@ def _choose_entry(path: Path, entry: str | None) -> tuple[Any, str, dict[str, An
 def _read_number(key: str, text: str) -> int | float:
     """The number in `--set key=text`: whole ones also as 0x10; raises C04 for other texts."""
     try:
-        return float(text) if any(c in text for c in ".en") else int(text, 0)
+        lower = text.lower()  # of hexadecimal numbers e is a digit
+        return float(text) if "0x" not in lower and any(c in lower for c in ".en") else int(text, 0)
     except ValueError:
         raise refuse("C04", f"'--set {key}={text}' gives no number.", f"write --set {key}=8.") from None
 
@@ -167,6 +168,6 @@ def _read_number(key: str, text: str) -> int | float:
 def _read_grid(text: str | None) -> tuple[int, ...]:
     """The extents of a grid in `--grid 4,1,1`, one block without the option; raises C11 for other texts."""
     try:
-        return tuple(int(n) for n in (text or "1").split(","))
+        return tuple(int(n) for n in ("1" if text is None else text).split(","))
     except ValueError:
         raise refuse("C11", f"'--grid {text}' is no grid.", "write --grid 4,1,1.") from None

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from tensorir.analysis.domains import domains
-from tensorir.binding.arrays import Array, accept
+from tensorir.binding.arrays import Array, accept, leaves_of, nested
+from tensorir.binding.calls import check_names, tables_of
 from tensorir.binding.programs import BoundProgram, fencil_of, subject
 from tensorir.inspect.picture import INK, LINE, PALE, PAPER, Drawing, Picture, hue, middle, width_of
 from tensorir.integers.dims import Interval
@@ -57,7 +58,7 @@ def footprint(
     The program is a fencil, a bound program, or an operator that was called. `out` names the output if there are
     several, or a member of tuples, such as "out[0]". `at` is the point by dim (default: the middle), `given` has values
     of inputs held fixed, such as coefficients. Weights are computed with the interpreter. Raises N22 for an unknown
-    output, A15 or A16 for a point that does not exist.
+    output, A08 for a `given` one, A15 or A16 for a point that does not exist.
 
     >>> import tensorir as ti
     >>> f = ti.parse("f(out: tensor<float, I[0:9]>, a: tensor<float>, x: tensor<float, I[0:9]>) { out ← a × x; }")
@@ -77,7 +78,10 @@ def footprint(
     others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}
     needed_points = domains(selected, {**others, output.name: region}).params
     reads = {n: points for n, points in needed_points.items() if points and n not in bound.constants}
-    weights = _find_weights(selected, output, region, reads, given or {})
+    check_names(bound, given or {})
+    tables = tables_of(fencil)
+    fixed = {p.name: _accept(given[p.name], p, p.name in tables) for p in fencil.params if given and p.name in given}
+    weights = _find_weights(selected, output, region, reads, fixed)
     readings = {n: Reading(points, None if weights is None else weights.get(n)) for n, points in reads.items()}
     point_text = ", ".join(f"{n} = {p}" for n, p in point.items())
     lines = [f"{out or output.name}{' at ' if point_text else ''}{point_text} reads"]
@@ -133,14 +137,16 @@ def _take_member(fencil: Fencil, output: Var, member: str) -> Fencil:
     return build.fencil(fencil.name, [one if p == output else p for p in fencil.params], closures)
 
 
-def _choose_point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
+def _choose_point(output: Var, at: Mapping[Any, Any]) -> dict[str, int]:
     """The point of an output, in the order of its dims; missing coordinates are in the middle. Raises A15 or A16."""
     if not hasattr(at, "items"):
         raise refuse("A16", f"{at!r} is no point: a point has a number for each dim.", 'write at={"I": 4}.')
     dims = output.type.dims
-    for key in map(str, at):
-        if key not in dims:
-            raise refuse("A15", f"'{output.name}' has no dim {key}.", did_you_mean(key, dims.names))
+    for key, value in at.items():
+        if str(key) not in dims:
+            raise refuse("A15", f"'{output.name}' has no dim {key}.", did_you_mean(str(key), dims.names))
+        if not isinstance(value, int | np.integer):
+            raise refuse("A16", f"{key} = {value!r} is no point: a coordinate is a whole number.")
     given = {str(k): int(v) for k, v in at.items()}
     point = {n: given.get(n, (i.start + i.stop) // 2) for n, i in dims.items}
     for n, p in point.items():
@@ -154,7 +160,7 @@ def _choose_point(output: Var, at: Mapping[Any, int]) -> dict[str, int]:
 
 def _find_weights(
     program: Any, output: Var, region: Mapping[str, tuple[int, int]], reads: Mapping[str, IntegerSet],
-    given: Mapping[str, Any],
+    given: Mapping[str, list[Array]],
 ) -> dict[str, dict[tuple[int, ...], float]] | None:  # fmt: skip
     """The weight of each point of the float inputs, None if the output is not linear in all of them together.
 
@@ -179,7 +185,9 @@ def _find_weights(
     fixed_inputs: dict[str, Any] = {}
     for p in fencil.inputs:
         if p.name in given:
-            fixed_inputs[p.name] = _cut_to(given[p.name], fencil_of(program)[p.name], p)
+            pairs = [(i.start, p.type.dims[n]) for n, i in fencil_of(program)[p.name].type.dims.items]
+            part = tuple(slice(i.start - origin, i.stop - origin) for origin, i in pairs)
+            fixed_inputs[p.name] = nested(p.type.element, [a[part] for a in given[p.name]])
         elif p.name not in variable_inputs and p.name not in constants:
             return None  # an integer or a table that nobody gave decides what is computed
 
@@ -220,13 +228,10 @@ def _find_weights(
     }
 
 
-def _cut_to(value: Any, whole: Var, part: Var) -> Any:
-    """The array of a value for parameter `whole`, cut to the smaller intervals of `part`."""
-    if not isinstance(whole.type.element, Scalar):
-        return value
-    array = accept(value, whole.name, whole.type.element, whole.type.dims, any_integer=True).data
-    intervals = [(i, part.type.dims[n]) for n, i in whole.type.dims.items]
-    return np.asarray(array)[tuple(slice(p.start - i.start, p.stop - i.start) for i, p in intervals)]
+def _accept(value: Any, param: Var, is_table: bool) -> list[Array]:
+    """The arrays of a value for a parameter, one for each leaf of its elements."""
+    leaves = leaves_of(value, param.type.element, param.name)
+    return [np.asarray(accept(leaf, name, e, param.type.dims, is_table).data) for name, e, leaf in leaves]
 
 
 # Drawing

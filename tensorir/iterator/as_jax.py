@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.backends import backend
 from tensorir.binding.arrays import is_traced
 from tensorir.integers.dims import Dims, Interval
-from tensorir.ir.types import TensorType
+from tensorir.ir.types import DTYPES, TensorType
 from tensorir.iterator.imports import from_gt4py
-from tensorir.iterator.lift.arguments import leaf_tree, offsets
+from tensorir.iterator.lift.arguments import leaf_tree, members_of, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, Param, ParamType, Program, TupleType
@@ -105,13 +106,11 @@ class JaxFunction:
             if name in arguments
             for leaf, value in zip(leaves(place), leaves(arguments[name]), strict=True)
         }
-        if special.fencil is None:
-            return None if self.operator else {}
-        results = call(**{n: flat[n] for n in special.inputs})
+        results = {} if special.fencil is None else call(**{n: flat[n] for n in special.inputs})
         return self._assemble(special, places, results, flat)
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call by the names of parameters; raises TI11 for unknown names and too many arguments."""
+        """The arguments of a call by names of parameters; raises TI11 for unknown, repeated and excess ones."""
         names, subject = [p.name for p in self.params], f"'{self.program.name}'"
         for word in named:
             if word in names:
@@ -124,7 +123,12 @@ class JaxFunction:
         if len(args) > len(names):
             message = f"{subject} takes {counted(len(names), 'argument')}, and {len(args)} are given."
             raise refuse("TI11", message, f"its parameters are {', '.join(names)}; results are returned.")
-        return {**dict(zip(names, args, strict=False)), **named}
+        bound = dict(zip(names, args, strict=False))
+        twice = [n for n in bound if n in named]
+        if twice:
+            message = f"'{twice[0]}' of {subject} is given by position and by name."
+            raise refuse("TI11", message, "give it once.")
+        return {**bound, **named}
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -173,7 +177,7 @@ class JaxFunction:
         """The results of a call from those of the tensor program, each of which is a box of a leaf.
 
         A box that is part of its leaf is put into the argument `flat` of this name. An operator gives its result alone,
-        a program all parameters that have a stored leaf.
+        a program all parameters to which statements store. What has no point is stored by none.
         """
         stored: dict[str, Any] = {}
         by_name = {leaf.name: leaf for place in places.values() for leaf in leaves(place)}
@@ -184,8 +188,13 @@ class JaxFunction:
                 part = _replace(stored.get(o.leaf, flat.get(o.leaf)), slices(leaf, o.box), part)
             stored[o.leaf] = part
         if self.operator:
+            for leaf in leaves(places["out"]):
+                if leaf.name not in stored:
+                    empty = np.zeros(leaf.dims.shape, DTYPES[leaf.element])
+                    is_host = all(not hasattr(a, "at") for a in flat.values())
+                    stored[leaf.name] = empty if is_host else backend().on_device(empty)
             return tree_map(lambda leaf: stored[leaf.name], places["out"])
-        changed = {n: t for n, t in places.items() if any(leaf.name in stored for leaf in leaves(t))}
+        changed = {n: t for n, t in places.items() if any(leaf.name in special.targets for leaf in leaves(t))}
         return {n: tree_map(lambda leaf: stored.get(leaf.name, flat.get(leaf.name)), t) for n, t in changed.items()}
 
 
@@ -194,8 +203,6 @@ def _replace(base: Any, where: tuple[slice, ...], part: Any) -> Any:
     if hasattr(base, "at"):
         return base.at[where].set(part)
     if is_traced(part):
-        from tensorir.backends import backend
-
         return backend().on_device(base).at[where].set(part)
     array = np.array(base)
     array[where] = part
@@ -205,16 +212,22 @@ def _replace(base: Any, where: tuple[slice, ...], part: Any) -> Any:
 def _type_argument(name: str, value: Any, kind: ParamType | None) -> Any:
     """The type of an argument; a number that no trace hides is itself, since sizes may depend on it."""
     match kind:
-        case TupleType(members):
-            pairs = zip(value, members, strict=True)
-            return tuple(_type_argument(f"{name}_{k}", v, t) for k, (v, t) in enumerate(pairs))
-        case FieldType(dims, element) if dims:
+        case TupleType():
+            return tuple(_type_argument(*member) for member in members_of(name, value, kind))
+        case FieldType(dims, element):
+            if isinstance(value, tuple):
+                hint = "pass an array." if dims else "pass a number."
+                raise refuse("TI11", f"'{name}' is a {'field' if dims else 'number'}, and this is a tuple.", hint)
             shape = np.shape(value)
             if len(shape) != len(dims):
-                message = f"'{name}' has {len(dims)} dims, and this has {len(shape)} axes."
+                axes = f"this has {counted(len(shape), 'axis', 'axes')}."
+                if not dims:
+                    raise refuse("TI11", f"'{name}' is a number, and {axes}", "pass a number.")
+                message = f"'{name}' has {counted(len(dims), 'dim')}, and {axes}"
                 raise refuse("TI11", message, f"its axes are {', '.join(a.name for a in dims)}.")
-            return TensorType(element, Dims(tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))))
-        case FieldType(_, element):
+            if dims:
+                intervals = tuple((a.name, Interval(0, n)) for a, n in zip(dims, shape, strict=True))
+                return TensorType(element, Dims(intervals))
             return TensorType(element) if is_traced(value) or element.is_float else np.asarray(value).item()
         case None:
             raise refuse("TI11", f"the type of '{name}' is not known.")

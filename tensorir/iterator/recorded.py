@@ -540,7 +540,7 @@ class RecordedStep:
 
     def store(self, state: Mapping[str, Any]) -> None:
         """Write the entries of a state into the fields that were recorded; raises TI18 where one was freed."""
-        self._refuse_unknown(state)
+        self._refuse_other(state)
         targets = {n: self._array(n) for n in state if self._require_entries()[n].array is not None}
         for n, target in targets.items():
             target[...] = np.asarray(self._fit(n, state[n]))
@@ -563,6 +563,13 @@ class RecordedStep:
         for name in names:
             if name not in self._require_entries():
                 raise refuse("TI18", f"the step has no entry '{name}'.", did_you_mean(name, self._entries))
+
+    def _refuse_other(self, state: Any) -> None:
+        """Raise TI11 for what is no dict of arrays, TI18 for entries that the step does not have."""
+        if not isinstance(state, Mapping):
+            message = f"a state has arrays by name, and this is of type {type(state).__name__}."
+            raise refuse("TI11", message, "pass a dict: step(step.state).")
+        self._refuse_unknown(state)
 
     def _fit(self, name: str, value: Any) -> Any:
         """An array for an entry; raises TI11 for another shape or element type."""
@@ -595,8 +602,9 @@ class RecordedStep:
         """
         for table in self._tables.values():
             table.refuse_changed()
+        self._refuse_other(rest)
+        self._refuse_other(state)
         both = {**rest, **state}
-        self._refuse_unknown(both)
         missing = [n for n in self.reads if n not in both]
         if missing:
             message = f"the step reads '{missing[0]}', which is not given."

@@ -27,7 +27,7 @@ import numpy as np
 from tensorir.backends import backend
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import DTYPES, scalar_of
-from tensorir.iterator.lift.arguments import leaf_tree, offsets
+from tensorir.iterator.lift.arguments import leaf_tree, members_of, offsets
 from tensorir.iterator.lift.program import Leaf, Options, Specialised, compiled, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
 from tensorir.iterator.nodes import FieldType, ParamType, Program, TupleType, located
@@ -48,7 +48,7 @@ def is_labelled(value: Any) -> bool:
 def in_order(name: str, value: Any, kind: ParamType | None) -> Any:
     """The array of a DataArray, its axes as the parameter's dims; raises TI11 for other dims. Other arrays stay."""
     if isinstance(kind, TupleType):
-        return tuple(in_order(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, kind.members, strict=True)))
+        return tuple(in_order(*member) for member in members_of(name, value, kind))
     if not is_labelled(value) or not isinstance(kind, FieldType):
         return value
     dims = [a.name for a in kind.dims]

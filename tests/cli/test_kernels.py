@@ -108,10 +108,23 @@ def main(a: T.handle, B: T.Buffer((6,), "float32"), factor: T.float32):
 """
 
 
+SIGNED = """
+@T.prim_func
+def main(B: T.Buffer((1,), "float32"), up: T.bool):
+    B[0] = T.if_then_else(up, T.float32(1), T.float32(-1))
+"""
+
+
 @pytest.fixture
 def sized(folder):
     (folder / "sized.py").write_text(SIZED, encoding="utf-8")
+    (folder / "signed.py").write_text(SIGNED, encoding="utf-8")
     return folder
+
+
+@pytest.mark.parametrize("text", ["true", "True", "1"])
+def test_a_truth_value_is_set(sized, capsys, text):
+    assert run(capsys, "run", "signed.py", "--set", f"up={text}", "--random")[:2] == (0, "B: 1, float32, 1.0 to 1.0\n")
 
 
 def test_one_array_of_a_file_is_given_by_name_and_tells_the_sizes(sized, capsys):
@@ -204,8 +217,16 @@ def test_arrays_that_no_parameter_takes_are_refused(sized, capsys):
          "error[C08]: the size 'n' of 'A' is not known.\nhelp: say it: --set n=8.\n"),
         (["run", "sized.py", "--random", "--set", "n=1.5"],
          "error[C04]: '--set n=1.5' gives no whole number.\nhelp: write --set n=8.\n"),
+        (["run", "sized.py", "--random", "--set", "n=3000000000"],
+         "error[C04]: '--set n=3000000000' is beyond int32.\nhelp: its numbers are -2,147,483,648 to 2,147,483,647.\n"),
+        (["run", "signed.py", "--random", "--set", "up=2"],
+         "error[C04]: '--set up=2' is beyond bool.\nhelp: its numbers are 0 to 1.\n"),
+        (["run", "signed.py", "--random", "--set", "up=yes"],
+         "error[C04]: '--set up=yes' gives no truth value.\nhelp: write --set up=true.\n"),
         (["lift", "sized.py"], "error[C08]: the size 'n' is not known.\nhelp: say it: --set n=8.\n"),
         (["lift", "sized.py", "--set", "n=-2"], "error[C04]: '--set n=-2' gives no size.\nhelp: write --set n=100.\n"),
+        (["lift", "sized.py", "--set", f"n={10**19}"],
+         f"error[C04]: '--set n={10**19}' is beyond int64.\nhelp: write --set n=100.\n"),
     ],
 )  # fmt: skip
 def test_what_a_kernel_cannot_be_called_with_is_told(sized, capsys, arguments, message):

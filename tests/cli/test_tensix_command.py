@@ -83,6 +83,12 @@ def test_arrays_come_from_files(folder, capsys):
     np.savez("in.npz", **arrays)
     assert call("tt", "matmul.py", "--input", "in.npz", "--order", "writer first") == 0
     assert "C: 64 × 96, float32, 32.0 to 32.0" in capsys.readouterr().out
+    arrays["A"][0, 0] = np.nan
+    np.savez("in.npz", **arrays)
+    for command in ("tt", "run"):
+        assert call(command, "matmul.py", "--input", "in.npz") == 0
+        said = capsys.readouterr().out
+        assert "C: 64 × 96, float32" in said and "A: 64" not in said
 
 
 def test_the_text_of_tilelang_runs_by_itself(folder, capsys):
@@ -102,6 +108,9 @@ def test_the_text_of_tilelang_runs_by_itself(folder, capsys):
         ),
         (matmul().replace("T.gemm", "T.gem"), [], "k.py"),
         (matmul(), ["--random", "--order", "fast"], "error[TN12]: there is no order 'fast'"),
+        (matmul(), ["--order", "fast"], "error[TN12]: there is no order 'fast'"),
+        (matmul(), ["--random", "--seed", "-3"], "equal to 0"),
+        (text("dynamic"), ["--set", "m=3000000000"], "error[C04]: '--set m=3000000000' is beyond int32."),
     ],
 )
 def test_bad_input_is_named_with_its_line(folder, capsys, source, words, message):

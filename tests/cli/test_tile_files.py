@@ -66,6 +66,25 @@ def test_numbers_are_set_and_a_wrong_run_ends_with_1(kernel, capsys):
     assert "error[C11]: '--grid two' is no grid." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--set", "n=0xe"], 0, ""),
+        (["--set", "n=0XE"], 0, ""),
+        (["--set", "n=1E1"], 0, ""),
+        (["--set", "n=1e"], 2, "error[C04]: '--set n=1e' gives no number.\nhelp: write --set n=8.\n"),
+        (["--set", "n=0xg"], 2, "error[C04]: '--set n=0xg' gives no number.\nhelp: write --set n=8.\n"),
+        (["--grid", ""], 2, "error[C11]: '--grid ' is no grid.\nhelp: write --grid 4,1,1.\n"),
+        (["--set", "n=3", "--set", "n=4"], 2,
+         "error[C04]: '--set n=' is given twice, as 3 and as 4.\nhelp: leave one out.\n"),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_kernel_are_read_as_they_are_written(kernel, capsys, words, code, message):
+    np.savez(kernel / "in.npz", p=np.arange(16, dtype=np.float32))
+    assert call("run", "k.mlir", "--input", "in.npz", "--set", "s=1", *words) == code
+    assert capsys.readouterr().err == message
+
+
 def test_what_is_wrong_is_told_with_its_place(kernel, capsys):
     (kernel / "k.mlir").write_text(TEXT.replace("addf", "addi"), encoding="utf-8")
     assert call("check", "k.mlir") == 2

@@ -137,3 +137,31 @@ def test_steps_of_a_partition_are_not_taken_together():
     assert str(caught.value) == (
         "error[D09]: halo_steps is of dims in blocks, and a partition is given.\nhelp: leave out halo_steps."
     )
+
+
+PAIR = "it takes a tuple of 2 arrays, and this is"
+
+
+@pytest.mark.parametrize(
+    "call, told",
+    [
+        (lambda one, _: one.whole(y=(one["x"], one["x"])), "error[D16]: 'y' as a tuple does not lie on the devices"),
+        (lambda one, _: one(x=None), "error[D16]: 'x' as a NoneType does not lie on the devices"),
+        (lambda one, _: one(x=()), "error[D16]: 'x' as a tuple does not lie on the devices"),
+        (lambda one, _: one(x=(one["x"], one["x"])), "error[D16]: 'x' as a tuple does not lie on the devices"),
+        (lambda one, _: one(x=one["x"] < 3.0), "error[A02]: 'x' needs float64, and this is bool.\n"
+         "help: nothing is converted silently; compute it as float64."),
+        (lambda _, two: two.whole(a=two["a"][0]), f"error[A04]: 'a' holds (float64, int32), so {PAIR} DealtArray."),
+        (lambda _, two: two(a=two["a"][:1]), f"error[A04]: 'a' holds (float64, int32), so {PAIR} a tuple of 1."),
+        (lambda _, two: two(a=(two["a"][0], two["a"][0])), "error[A02]: 'a' needs int32, and this is float64."),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_it_was_dealt_out_is_refused(call, told):
+    mesh, axes = jax.make_mesh((1,), ("px",)), {"I": "px"}
+    one = ti.distribute(ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← 2.0 × x; }}"), mesh, axes)
+    pair = "tensor<(float, int), I[0:8]>"
+    two = ti.distribute(ti.parse(f"g(y: {pair}, a: {pair}) {{ y ← (a[0], a[1]); }}"), mesh, axes)
+    x, k = np.arange(8.0), np.arange(8, dtype=np.int32)
+    with pytest.raises(ti.DiagnosticError) as caught:
+        call(one.dealt(x=x), two.dealt(a=(x, k)))
+    assert str(caught.value).startswith(told)

@@ -344,6 +344,10 @@ def test_what_is_given_is_held_fixed():
     assert ti.inspect.footprint(f, at={"I": 1}, given={"a": 2.5}).data["x"].weights == {(2,): 2.5}
     f = ti.parse("f(out: tensor<float, I[0:3]>, a: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) { out ← a × x; }")
     assert ti.inspect.footprint(f, at={"I": 1}, given={"a": np.array([5.0, 6.0, 7.0])}).data["x"].weights == {(1,): 6.0}
+    f = ti.parse("""
+      f(out: tensor<float, I[0:3]>, a: tensor<(float, int), I[0:3]>, x: tensor<float, I[0:3]>) { out ← a[0] × x; }""")
+    pair = (np.array([5.0, 6.0, 7.0]), np.ones(3, "int32"))
+    assert ti.inspect.footprint(f, at={"I": 1}, given={"a": pair}).data["x"].weights == {(1,): 6.0}
 
 
 def test_a_footprint_leads_through_a_bound_table():
@@ -613,6 +617,12 @@ def test_pictures_are_saved(tmp_path):
          "error[A15]: 'out' has no dim K.\nhelp: known here: 'I', 'J'."),
         (lambda: ti.inspect.footprint(HDIFF, at={"I": 9}),
          "error[A16]: I = 9 is not inside of I[0:9], all of 'out'."),
+        (lambda: ti.inspect.footprint(HDIFF, at={"I": 4.7}),
+         "error[A16]: I = 4.7 is no point: a coordinate is a whole number."),
+        (lambda: ti.inspect.footprint(HDIFF, given={"strong": 0.01}),
+         "error[A08]: 'terrain_filter' has no parameter 'strong'.\nhelp: did you mean 'strength'?"),
+        (lambda: ti.inspect.footprint(HDIFF, given={"inp": "high"}), "error[A01]: 'inp' is a str, not an array.\n"
+         "help: pass a NumPy or JAX array, a DataArray, a Field or a number."),
         (lambda: ti.inspect.domains(library.load("heat")),
          "error[B09]: 'heat' has sizes that are not known yet.\nhelp: bind them: f.bind(n=10)."),
         (lambda: ti.inspect.table(MESH, 0, "V2X"),

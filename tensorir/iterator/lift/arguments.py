@@ -22,14 +22,10 @@ from tensorir.runtime.errors import refuse
 
 def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     """The leaves of a parameter; raises TI11 for a value that does not have the declared type."""
-    if isinstance(value, tuple):
-        members = kind.members if isinstance(kind, TupleType) else (None,) * len(value)
-        if len(members) != len(value):
-            message = f"'{name}' is a tuple of {len(members)}, and {len(value)} are passed."
-            raise refuse("TI11", message, "pass as many as its type has.")
-        return tuple(leaf_tree(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, members, strict=True)))
     if isinstance(kind, TupleType):
-        raise refuse("TI11", f"'{name}' is a tuple, and this is of type {type(value).__name__}.", "pass a tuple.")
+        return tuple(leaf_tree(*member) for member in members_of(name, value, kind))
+    if isinstance(value, tuple):
+        return tuple(leaf_tree(f"{name}_{k}", v, None) for k, v in enumerate(value))
     declared = kind.element if kind is not None else None
     if isinstance(value, TensorType):
         (element,) = value.leaves
@@ -48,6 +44,16 @@ def leaf_tree(name: str, value: Any, kind: ParamType | None) -> Any:
     kinds = (str(getattr(d.kind, "value", d.kind)) for d in domain.dims)
     locals_ = tuple(n for n, k in zip(names, kinds, strict=True) if k == "local")
     return Leaf(name, _agree(name, declared, element), dims, locals=locals_)
+
+
+def members_of(name: str, value: Any, kind: TupleType) -> list[tuple[str, Any, ParamType]]:
+    """The members of a tuple, each with its name and type; raises TI11 for a value that is no such tuple."""
+    if not isinstance(value, tuple):
+        raise refuse("TI11", f"'{name}' is a tuple, and this is of type {type(value).__name__}.", "pass a tuple.")
+    if len(kind.members) != len(value):
+        message = f"'{name}' is a tuple of {len(kind.members)}, and {len(value)} are passed."
+        raise refuse("TI11", message, "pass as many as its type has.")
+    return [(f"{name}_{k}", v, t) for k, (v, t) in enumerate(zip(value, kind.members, strict=True))]
 
 
 def _agree(name: str, declared: Scalar | None, element: Scalar | None) -> Scalar:

@@ -115,6 +115,8 @@ class Specialised:
     """The scalars that it is made for."""
     report: tuple[str, ...] = ()
     steps: int = 0
+    targets: frozenset[str] = frozenset()
+    """The leaves that statements name to store to, on domains without points, too."""
 
     @property
     def arrays(self) -> dict[str, Any]:
@@ -133,6 +135,7 @@ class _State:
     dims: dict[str, Leaf]
     stored: list[tuple[Leaf, Box, Node]] = field(default_factory=list[tuple[Leaf, Box, Node]])
     temporaries: set[str] = field(default_factory=set[str])
+    targets: set[str] = field(default_factory=set[str])
 
 
 def specialise(
@@ -232,6 +235,7 @@ def _store(state: _State, s: SetAt) -> None:
     parts: list[tuple[Leaf, Box, Node]] = []
     tree_map(lambda leaf, d, v: parts.append((leaf, _check_stored(state.name, leaf, d, s), v)), target, domain, value)
     for leaf, box, node in parts:
+        state.targets.add(leaf.name)
         if not is_empty(box):
             node = ev.graph.cast(node, leaf.element)
             state.stored.append((leaf, box, node))
@@ -288,8 +292,9 @@ def _assemble(name: str, state: _State, options: Options) -> Specialised:
     ev = state.ev
     kept = [(leaf, box, node) for leaf, box, node in state.stored if leaf.name not in state.temporaries]
     kept = [s for k, s in enumerate(kept) if not any(o[0] is s[0] and o[1] == s[1] for o in kept[k + 1 :])]
+    targets = frozenset(state.targets - state.temporaries)
     if not kept:
-        return Specialised(None, (), (), {}, frozenset(ev.known.used))
+        return Specialised(None, (), (), {}, frozenset(ev.known.used), targets=targets)
     roots = [(node, box) for _, box, node in kept]
     needed = needs(roots, ev.known.domains, options.out_of_range == "lenient")
     layouts = {leaf.name: leaf.layout for leaf in state.dims.values() if leaf.layout is not None}
@@ -319,7 +324,7 @@ def _assemble(name: str, state: _State, options: Options) -> Specialised:
         fencil = build.fencil(name, [*params, *inputs], [_fill_holes(c) for c in closures])
     report = (*(f"{o.leaf}: stored on {Dims.of(dict(o.box))}" for o in outputs), *emission.report)
     used = frozenset(ev.known.used)
-    return Specialised(fencil, tuple(emission.params), tuple(outputs), tables, used, report, ev.steps)
+    return Specialised(fencil, tuple(emission.params), tuple(outputs), tables, used, report, ev.steps, targets)
 
 
 def _fill_holes(c: Closure) -> Closure:

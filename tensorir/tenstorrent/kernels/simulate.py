@@ -61,6 +61,15 @@ Order = Literal["reader first", "writer first", "round robin", "random"]
 ORDERS: tuple[Order, ...] = ("reader first", "writer first", "round robin", "random")
 
 
+def order_of(name: str) -> Order:
+    """The order of a name; raises TN12 for one that there is not."""
+    by_name: dict[str, Order] = {o: o for o in ORDERS}
+    if name not in by_name:
+        message = f"there is no order {name!r}; there are {', '.join(ORDERS)}."
+        raise refuse("TN12", message, did_you_mean(name, ORDERS))
+    return by_name[name]
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One step: on a core a kernel did something with a buffer, which holds `fill` tiles since."""
@@ -184,11 +193,7 @@ def simulate(
     compute.cpp:14: push without reserve of CB_B on core 0: it pushes 2 tiles, and has reserved 1.
         cb_push_back(CB_B, 2);
     """
-    by_name: dict[str, Order] = {o: o for o in ORDERS}
-    known = by_name.get(order)
-    if known is None:
-        hint = did_you_mean(order, ORDERS)
-        raise refuse("TN12", f"there is no order {order!r}; there are {', '.join(ORDERS)}.", hint)
+    known = order_of(order)
     capacities(program)
     func = program.func
     plan = schedule_of(func)

@@ -11,12 +11,35 @@ import pytest
 import xarray as xr
 
 import tensorir as ti
-from tests.peers.gt4py.sides import Vertex, gtx, values
+from tests.peers.gt4py.sides import I, Vertex, gtx, values
 from tests.peers.gt4py.test_cartesian import laplacian, two_statements
 from tests.peers.gt4py.test_columns import rained, solved
 from tests.peers.gt4py.test_unstructured import PRESENT, PROVIDER, V2E_TABLE, extremes, summed, weighted
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+F = gtx.Field[[I], gtx.float64]
+
+
+@gtx.field_operator
+def doubled(x: F) -> F:
+    return 2.0 * x
+
+
+@gtx.field_operator
+def both_doubled(x: F, y: F) -> tuple[F, F]:
+    return 2.0 * x, 2.0 * y
+
+
+@gtx.field_operator
+def summed_up(xy: tuple[F, F], n: gtx.int32) -> F:
+    return xy[0] + xy[1]
+
+
+@gtx.program
+def stores_doubled(x: F, out: F):
+    doubled(x, out=out)
 
 
 def slope(f: object, x: np.ndarray, direction: np.ndarray) -> float:
@@ -32,6 +55,27 @@ def test_an_operator_gives_the_largest_domain_there_is() -> None:
     np.testing.assert_allclose(
         found, 4 * x[1:-1, 1:-1] - (x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2]), rtol=1e-13
     )
+
+
+EMPTY, THREE = np.zeros(0), np.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "shapes"),
+    [
+        (lambda: ti.as_jax(laplacian)(values(2, 5, 3)), [(0, 3, 3)]),
+        (lambda: ti.as_jax(laplacian)(xr.DataArray(values(1, 5, 3), dims=("I", "J", "K"))), [(0, 3, 3)]),
+        (lambda: ti.as_jax(laplacian, domain={"I": (2, 2), "J": (1, 2), "K": 3})(values(6, 5, 3)), [(0, 1, 3)]),
+        (lambda: jax.vmap(ti.as_jax(doubled))(np.zeros((2, 0))), [(2, 0)]),
+        (lambda: ti.as_jax(both_doubled)(EMPTY, THREE), [(0,), (3,)]),
+        (lambda: ti.as_jax(stores_doubled)(EMPTY, EMPTY)["out"], [(0,)]),
+    ],
+)
+def test_what_has_no_point_is_an_empty_array(call: Callable[[], Any], shapes: list[tuple[int, ...]]) -> None:
+    with jax.enable_x64(True):
+        results = call()
+    arrays = results if isinstance(results, tuple) else (results,)
+    assert [(a.shape, str(a.dtype)) for a in arrays] == [(shape, "float64") for shape in shapes]
 
 
 def test_a_domain_may_be_asked_for() -> None:
@@ -81,6 +125,42 @@ def around(**options: Any) -> Any:
             "help: its parameters are e; results are returned.",
         ),
         (lambda e: around()(ee=e), "error[TI11]: 'extremes' has no parameter 'ee'.\nhelp: did you mean 'e'?"),
+        (
+            lambda e: around()(e, e=e),
+            "error[TI11]: 'e' of 'extremes' is given by position and by name.\nhelp: give it once.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e,), 2),
+            "error[TI11]: 'xy' is a tuple of 2, and 1 are passed.\nhelp: pass as many as its type has.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((xr.DataArray(e, dims="I"),) * 3, 2),
+            "error[TI11]: 'xy' is a tuple of 2, and 3 are passed.\nhelp: pass as many as its type has.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)([e, e], 2),
+            "error[TI11]: 'xy' is a tuple, and this is of type list.\nhelp: pass a tuple.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)(1.0, 2),
+            "error[TI11]: 'xy' is a tuple, and this is of type float.\nhelp: pass a tuple.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e, e), np.array([1, 2])),
+            "error[TI11]: 'n' is a number, and this has 1 axis.\nhelp: pass a number.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e, e), (1, 2)),
+            "error[TI11]: 'n' is a number, and this is a tuple.\nhelp: pass a number.",
+        ),
+        (
+            lambda e: ti.as_jax(summed_up)((e, (e,)), 2),
+            "error[TI11]: 'xy_1' is a field, and this is a tuple.\nhelp: pass an array.",
+        ),
+        (
+            lambda e: ti.as_jax(doubled)(np.ones((2, 2))),
+            "error[TI11]: 'x' has 1 dim, and this has 2 axes.\nhelp: its axes are I.",
+        ),
         (
             lambda e: around(offset_provider={"V2E": V2E_TABLE[0]})(e),
             "error[TI05]: the table 'V2E' has the dims Vertex, V2E and holds integers; this is int32[3].\n"

@@ -322,6 +322,11 @@ def test_a_state_that_does_not_fit_is_refused() -> None:
         "error[TI11]: 'vn' was recorded as float64 on Edge[0:5], K[0:3], and float64 of the shape (6, 3) is passed.\n"
         "help: record the step on fields of that size and type."
     )
+    for call in (lambda x: step(x), lambda x: step(step.state, x), step.store):
+        assert said(lambda call=call: call(values(5))) == (
+            "error[TI11]: a state has arrays by name, and this is of type ndarray.\n"
+            "help: pass a dict: step(step.state)."
+        )
     assert said(lambda: step({"vm": values(5, LEVELS)})) == (
         "error[TI18]: the step has no entry 'vm'.\nhelp: known here: 'vn', 'div', 'new'."
     )
