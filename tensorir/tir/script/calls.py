@@ -368,12 +368,12 @@ def _let(it: Call) -> Value:
         for var, value in reversed((entries(where) or {}).items()):
             if not isinstance(var, n.Var):
                 it.fail("TS21", "'where' gives values to variables.")
-            body = n.Let(var, it.expr(value, var.dtype), body, it.span)
+            body = n.Let(var, it.reader.bound(var.name, var.type, value, it.node), body, it.span)
         return body
     var, value, body = it.take("var", "value", "body", required=3)
     if not isinstance(var, n.Var):
         it.fail("TS21", "T.Let binds a variable.")
-    return n.Let(var, it.expr(value, var.dtype), it.expr(body), it.span)
+    return n.Let(var, it.reader.bound(var.name, var.type, value, it.node), it.expr(body), it.span)
 
 
 @makes("infinity", "max_value", "min_value")
