@@ -332,7 +332,10 @@ def _if_then_else(it: Call) -> Value:
 def _ramp(it: Call) -> Value:
     base, stride, lanes = it.take("base", "stride", "lanes", required=3)
     start = it.expr(base, stride.dtype if isinstance(stride, n.Expr) else None)
-    return n.Ramp(start, it.expr(stride, start.dtype), _lanes(it, lanes), it.span)
+    step = it.expr(stride, start.dtype)
+    if start.dtype.is_handle or step.dtype.is_handle:
+        it.fail("TS21", "base and stride of a T.Ramp are numbers, and this is a pointer.")
+    return n.Ramp(start, step, _lanes(it, lanes), it.span)
 
 
 @makes("Broadcast", "broadcast")

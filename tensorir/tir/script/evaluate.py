@@ -229,11 +229,12 @@ class Evaluator:
     def size(self, item: Value, node: Located, dtype: DataType | None = None) -> n.Expr:
         if isinstance(item, str):
             return self.quoted(item, node)
-        if isinstance(item, n.Var):
-            return item
         if isinstance(item, float):
             self.fail(node, "TS21", "a size is an integer, and this is a float.")
-        return self.as_expr(item, node, dtype)
+        result = item if isinstance(item, n.Var) else self.as_expr(item, node, dtype)
+        if result.dtype.is_handle:
+            self.fail(node, "TS21", "a size is an integer, and this is a pointer.")
+        return result
 
     def quoted(self, text: str, node: Located) -> n.Expr:
         """A size in quotes; names that are new stand for variables of type int32 from here on."""
