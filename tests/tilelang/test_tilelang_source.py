@@ -403,6 +403,7 @@ UNKNOWN = (
     "M = {None: 3}.get(torch.version.hip, 64)",
     "M = {None: 3}[torch.version.hip]",
     "M = [os.cpu_count(), 8].index(8)",
+    "M = len([k for k in range(os.cpu_count())])",
 )
 """Conditions on what libraries have, which only Python could tell."""
 

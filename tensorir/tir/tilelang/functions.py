@@ -294,6 +294,8 @@ def call(it: Context, node: ast.Call) -> Value:
 def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     """A call of a function of Python or of a library: computed where it is one of constants."""
     match path, args:
+        case "range", _ if any(unknown(a) for a in args):
+            return Unknown(ast.unparse(node))
         case "range", _ if it.staged or not all(isinstance(a, int) for a in args):
             return dispatched(it.reader, node, Name("python", path), args, kwargs)
         case "len", [n.Buffer() as buffer]:
