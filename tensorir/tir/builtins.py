@@ -342,7 +342,7 @@ _TABLE: list[Builtin] = [
     *_rows("tvm_thread_invariant", arity=1, result=Result.FIRST, effect=Effect.PURE),
     *_rows("ignore_loop_partition", arity=1, result=Result.FIRST, effect=Effect.PURE),
     *_rows("assume", arity=1, operands=Operands.ANY, result=Result.BOOL, effect=Effect.EMBED_INFO),
-    *_rows("undef", arity=0, result=Result.EXPLICIT, effect=Effect.READ_STATE),
+    *_rows("undef", arity=0, result=Result.INT32, effect=Effect.READ_STATE),
     *_rows("reinterpret", arity=1, dtype="first", effect=Effect.PURE),
     *_rows("vectorlow vectorhigh vectorcombine", dtype="first", effect=Effect.PURE),
     *_rows("vscale", arity=0, result=Result.INT32, effect=Effect.PURE),

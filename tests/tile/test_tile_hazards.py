@@ -355,6 +355,11 @@ GOOD = tile.parse(HEAD.format(VIEW, ""), "k.mlir")
         ([ARRAY.astype(np.int32)], {}, "[TK04]: the parameter %p of 'k' points to f32, and the array holds int32."),
         ([ARRAY], {"grid": (0,)}, f"[TK05]: (0,) {NO_GRID}"),
         ([ARRAY], {"grid": (1 << 31,)}, f"[TK05]: (2147483648,) {NO_GRID}"),
+        ([ARRAY], {"grid": (2, (1, 2))}, f"[TK05]: (2, (1, 2)) {NO_GRID}"),
+        ([ARRAY], {"grid": np.ones((2, 2), int)}, f"[TK05]: ([1, 1], [1, 1]) {NO_GRID}"),
+        ([ARRAY], {"grid": np.array(1.5)}, f"[TK05]: (1.5,) {NO_GRID}"),
+        ([ARRAY], {"grid": np.array(True)}, f"[TK05]: (True,) {NO_GRID}"),
+        ([ARRAY], {"grid": "2"}, f"[TK05]: ('2',) {NO_GRID}"),
         ([ARRAY], {"entry": "nope"}, "[TK01]: there is no entry 'nope' in this module."),
     ],
 )  # fmt: skip
@@ -364,6 +369,12 @@ def test_a_launch_that_does_not_fit_is_refused_and_writes_nothing(arguments, opt
         tile.interpret(GOOD, options.get("entry", "k"), arguments, options.get("grid", (1,)))
     assert said in str(problem.value)
     assert np.array_equal(ARRAY, before)
+
+
+@pytest.mark.parametrize("grid", [2, (2,), [2], np.int64(2), np.array(2), np.array([2]), (np.array(2),), (2, 1, 1)])
+def test_a_grid_is_a_number_or_up_to_three(grid):
+    (after,) = run(f"%t = {store('%ones', '%bx')}", grid=grid)
+    assert after.tolist() == [1] * 8
 
 
 def test_arguments_are_never_changed_and_come_back_as_they_came():

@@ -33,6 +33,10 @@ PLAIN = tile.parse("entry @k(%x: tile<i32>, %c: tile<i1>) { %y = addi %x, %x : t
     "cuda_tile.module @o { entry @k(%x: tile<i32>, %c: tile<i1>) { %y = addi %x, %x : tile<i32> if %c { return } } }",
     "module { cuda_tile.module @m { entry @k(%a: tile<i32>, %b: tile<i1>) { %y = addi %a, %a : tile<i32>"
     " if %b { return } } } }",
+    "#i = loc(\"f.py\":3:4)\n!i = tile<i32>\nentry @k(%x: !i, %c: tile<i1>) { %y = addi %x, %x : !i loc(#i)"
+    " if %c { return } }",
+    "!i = tile<i32>\n#i = loc(\"f.py\":3:4)\nentry @k(%x: !i, %c: tile<i1>) { %y = addi %x, %x : !i loc(#i)"
+    " if %c { return } }",
     "!i = tile<i32> // a comment\nentry @k(%x: !i, %c: tile<i1> {hint.of = 3 : i32}) { // another\n"
     " %y = addi %x, %x : !i loc(\"f.py\":3:4)\n if %c { return } loc(unknown) }",
     "\"builtin.module\"() ({ \"cuda_tile.module\"() <{sym_name = \"m\"}> ({ \"cuda_tile.entry\"() <{function_type ="

@@ -367,3 +367,160 @@ def main(A: T.Tensor((32,), "float32")):
 """
     with pytest.raises(ti.DiagnosticError, match="the replication is a string, and this is the number 3"):
         ti.tir.parse(text)
+
+
+AROUND = """
+import os
+import tilelang
+import tilelang.language as T
+import torch
+
+M = 8
+q = {{"a": 8}}
+r = [8]
+{}
+
+@T.prim_func
+def main(A: T.Tensor((8,), "int32"), B: T.Tensor((8,), "int32")):
+    with T.Kernel(1, threads=32) as bx:
+        for i in T.Parallel(8):
+            B[i] = A[i] + M
+"""
+UNKNOWN = (
+    "if torch.version.hip is not None: M = 64",
+    "if torch.version.hip: M = 64",
+    "if not torch.version.hip: M = 64",
+    "M = torch.version.hip and 64",
+    "M = 64 if torch.version.hip else 3",
+    "M = 3 if torch.version.hip == 'x' else 64",
+    "M = 3 if [torch.version.hip] == ['x'] else 64",
+    "M = 3 if f'{torch.version.hip}' == 'x' else 64",
+    "M = 3 if str(torch.version.hip) == 'x' else 64",
+    "M = 3 if '%s' % torch.version.hip == 'x' else 64",
+    "M = 3 if isinstance(torch.version.hip, str) else 64",
+    "M = 3 if 8 in [os.cpu_count()] else 64",
+    "M = 3 if any([os.cpu_count() == 8]) else 64",
+    "M = {None: 3}.get(torch.version.hip, 64)",
+    "M = {None: 3}[torch.version.hip]",
+    "M = [os.cpu_count(), 8].index(8)",
+    "M = len([k for k in range(os.cpu_count())])",
+)
+"""Conditions on what libraries have, which only Python could tell."""
+
+
+def in_factory(line):
+    """The statement in a function that makes the kernel."""
+    head, rest = AROUND.split("M = 8\n")
+    kernel = rest.format(line).replace("\n", "\n    ")
+    return f"{head.format()}@tilelang.jit\ndef made():\n    M = 8\n    {kernel}\n    return main\n"
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+@pytest.mark.parametrize("place", [AROUND.format, in_factory])
+def test_a_condition_on_what_a_library_has_is_not_decided(line, place):
+    assert "error[TS35]" in said(place(line))[0]
+
+
+DECIDED = {
+    "if torch.float16 == torch.float32: M = 64": 8,
+    "if torch.nn.relu is torch.nn.relu: M = 64": 64,
+    "if math.ceil is not None: M = 64": 64,
+    "if [torch.version.hip] is not None: M = 64": 64,
+    "if len([1, os.cpu_count()]) == 2: M = 64": 64,
+    "s = [64]; s.append(os.cpu_count()); M = s[0]": 64,
+    "assert torch.version.hip": 8,
+}
+
+
+def value_of_m(line):
+    module = ti.tir.parse("import math" + AROUND.format(line), "k.py")
+    return int(np.asarray(ti.tir.interpret(module["main"], *np.zeros((2, 8), np.int32))[-1])[0])
+
+
+@pytest.mark.parametrize("line", DECIDED)
+def test_what_bears_on_no_value_of_a_library_is_decided(line):
+    assert value_of_m(line) == DECIDED[line]
+
+
+BOUND = {
+    "a branch": "if torch.cuda.is_available():\n    M = 64\nelse:\n    M = 16",
+    "a loop": "for k in range(os.cpu_count()):\n    M = M * 2",
+    "the variable of a loop": "for M in range(os.cpu_count()):\n    pass",
+    "a loop that may end before": "for k in [1, 2, 3]:\n    if torch.x.y:\n        break\n    M = M * 2",
+    "a loop as long as a condition holds": "while M < os.cpu_count():\n    M += 1",
+    "a change": "M -= torch.foo.bar",
+    "a context": "with torch.no_grad():\n    M = 64",
+    "the name of a context": "with open('f') as M:\n    pass",
+    "an assignment in an expression": "(M := os.cpu_count())",
+    "an import in a branch": "if torch.cuda.is_available():\n    import numpy as M",
+    "a handler": "try:\n    raise ValueError()\nexcept ValueError:\n    M = 16",
+    "a function in a branch": "if torch.cuda.is_available():\n    def M():\n        pass",
+    "a statement of a branch": "if len(r) == 1:\n    M = 64\n    if torch.x.y():\n        M = 3",
+    "what follows in a branch": "if len(r) == 1:\n    if torch.x.y():\n        k = M = 3\n    M = M * 2",
+    "what follows in a loop": "for k in r:\n    x = k @ 3\n    M = k * 2",
+    "a pattern": "match M:\n    case [*M] | {**M} | str() as M:\n        pass",
+    "a size that an argument tells": "n = T.dynamic('n')\nif n > 4:\n    M = 64",
+    "a function that sets it": "def set():\n    global M\n    M = 64\nset()",
+    "a key": "q[os.cpu_count()] = 64\nM = q['a']",
+    "an index": "r[os.cpu_count()] = 64\nM = r[0]",
+    "an entry in a branch": "s = q\nif torch.x.y():\n    s['a'] = 64\nM = q['a']",
+    "an entry that is deleted": "if torch.x.y():\n    del q['a']\nM = len(q)",
+    "an entry that a function sets": "def set():\n    q['a'] = 64\nif torch.x.y():\n    set()\nM = q['a']",
+    "a list that a function gets": "def more(x):\n    x.append(8)\nif torch.x.y():\n    more(r)\nM = len(r)",
+    "entries that only Python knows": "q.update(a=os.cpu_count())\nM = q['a']",
+    "mappings that only Python knows": "q.update(os.environ)\nM = q['a']",
+    "a method that is not known": "q.popitem()\nM = len(q)",
+}
+
+
+@pytest.mark.parametrize("what", BOUND)
+def test_what_a_statement_that_only_python_could_follow_may_bind_is_not_known(what):
+    line = said(AROUND.format(BOUND[what]))[0]
+    assert "error[TS35]" in line, line
+
+
+FOLLOWED = {
+    "xs = [M for M in range(os.cpu_count())]": 8,
+    "fs = [lambda M: M for k in range(os.cpu_count())]": 8,
+    "if torch.x.y():\n    def f():\n        M = 64": 8,
+    "if torch.x.y():\n    k = len(r)\nM = len(r)": 1,
+    "for c in r:\n    torch.x(c @ 3)\nM = r[0]": 8,
+    "try:\n    M = 64\nfinally:\n    for k in range(os.cpu_count()):\n        pass": 64,
+    "if len(r) == 1:\n    M = 64\n    x = os @ 3": 64,
+    "x = f(len(r @ 3), sum(r))\nM = r[0] + len(r)": 9,
+    "global M\nM = 64": 64,
+    "del q['a']\nM = q.get('a', 3)": 3,
+    "r.clear()\nM = len(r)": 0,
+    "q.update(a=64)\nM = q['a']": 64,
+    "x = r[9]\nr[9] = 3\nr[9] += 3\ndel q['b']": 8,
+    "break": 8,
+}
+
+
+@pytest.mark.parametrize("lines", FOLLOWED)
+def test_what_a_statement_that_is_not_followed_does_not_concern_keeps_its_value(lines):
+    assert value_of_m(lines) == FOLLOWED[lines]
+
+
+def test_a_value_that_is_given_stands_for_what_a_branch_may_bind():
+    module = ti.tir.parse(AROUND.format(BOUND["a branch"]), "k.py", names={"M": 16})
+    assert "A[i] + 16" in str(module["main"])
+    assert said(AROUND.format(BOUND["a branch"])) == [
+        "k.py:19:27: error[TS35]: 'M' is what line 10 computes, and Python is read here, never executed.",
+        "              B[i] = A[i] + M",
+        "                            ^",
+        "help: give its value: parse(text, names={'M': ...}).",
+    ]
+
+
+def test_a_kernel_in_a_branch_that_only_python_could_choose_says_so():
+    other = "if torch.x.y():\n    @T.prim_func\n    def other(A: T.Tensor((8,), 'int32')):\n        pass"
+    module = ti.tir.parse(AROUND.format(other), "k.py")
+    assert list(module.functions) == ["main"]
+    with pytest.raises(ti.DiagnosticError, match=r"k.py:10:4: error\[TS35\]: torch.x.y\(\), and Python is read"):
+        module["other"]
+
+
+@pytest.mark.parametrize("line", ["assert M == 7", "if M == 8:\n    raise ValueError(M)", "import numpy as M"])
+def test_what_ends_a_module_in_python_ends_it_here(line):
+    assert "error[TS25]" in said(AROUND.format(line))[0] or "this is host.numpy" in said(AROUND.format(line))[0]

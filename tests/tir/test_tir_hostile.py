@@ -500,6 +500,10 @@ SAME = {
         ODD_HEAD + '    B[0] = T.exp(A[0], dtype="float64") + T.abs(A[1], dtype="float32")\n',
         ODD_HEAD + "    B[0] = T.exp(A[0]) + T.fabs(A[1])\n",
     ),
+    "an arbitrary value, which is an int32": (
+        ODD_HEAD + "    B[0] = T.undef() + 1\n",
+        ODD_HEAD + '    B[0] = T.Cast("float32", T.undef() + 1)\n',
+    ),
     "what a view leaves out": (
         NETWORK.format('R.memory.view(x, dtype="int32")'),
         NETWORK.format('R.memory.view(x, R.tuple(), R.dtype("int32"), R.tuple())'),

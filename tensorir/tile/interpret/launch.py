@@ -284,8 +284,10 @@ def entry_of(module: Module, name: str | None) -> Operation:
 
 def grid_of(entry: Operation, grid: Any) -> tuple[int, int, int]:
     """A grid as three numbers; raises TK05 for what is none."""
-    numbers: list[Any] = [grid] if np.ndim(grid) == 0 else [*grid]
-    whole = all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers)
+    axes: Any = grid.tolist() if hasattr(grid, "tolist") else grid
+    numbers: list[Any] = [*axes] if isinstance(axes, tuple | list | range) else [axes]
+    numbers = [axis.tolist() if hasattr(axis, "tolist") else axis for axis in numbers]
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in numbers)
     if (
         not whole
         or not 1 <= len(numbers) <= 3

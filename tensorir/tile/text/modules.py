@@ -129,8 +129,8 @@ def _alias(r: Reader) -> None:
     found = _ALIAS.match(c.text, c.pos)
     if found is None:
         c.missing("an alias ('!name = type') or an operation is expected")
-    known: Any = r.types.aliases if found[1] == "!" else r.attributes.aliases
-    if found[2] in known or found[2] in r.locations.aliases:
+    known: Any = r.types.aliases if found[1] == "!" else {*r.attributes.aliases, *r.locations.aliases}
+    if found[2] in known:
         c.fail("TM42", f"the alias '{found[1]}{found[2]}' is defined already.", "", found.start(), found.end())
     c.pos = found.end()
     c.skip()

@@ -128,11 +128,16 @@ class FunctionBody:
                 self.reader.scope.define(name, Broken())
 
     def emit(self, statement: n.Stmt) -> None:
-        self.bodies[-1].statements.append(statement)
+        self._suite(statement.span).statements.append(statement)
+
+    def _suite(self, node: Located) -> Body:
+        if not self.bodies:
+            self.text.fail(node, "TS26", "this is computed by a kernel, and stands outside of one.")
+        return self.bodies[-1]
 
     def wrap(self, make: Callable[[n.Stmt], n.Stmt], node: Located) -> None:
         """Everything that follows in this suite is the body of what `make` makes."""
-        body = self.bodies[-1]
+        body = self._suite(node)
         if len(body.wrappers) >= MAX_WRAPS:
             self.text.fail(node, "TS03", f"more than {MAX_WRAPS} attributes are nested here.")
         body.wrappers.append((len(body.statements), make))

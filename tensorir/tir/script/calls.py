@@ -332,7 +332,10 @@ def _if_then_else(it: Call) -> Value:
 def _ramp(it: Call) -> Value:
     base, stride, lanes = it.take("base", "stride", "lanes", required=3)
     start = it.expr(base, stride.dtype if isinstance(stride, n.Expr) else None)
-    return n.Ramp(start, it.expr(stride, start.dtype), _lanes(it, lanes), it.span)
+    step = it.expr(stride, start.dtype)
+    if start.dtype.is_handle or step.dtype.is_handle:
+        it.fail("TS21", "base and stride of a T.Ramp are numbers, and this is a pointer.")
+    return n.Ramp(start, step, _lanes(it, lanes), it.span)
 
 
 @makes("Broadcast", "broadcast")
@@ -368,12 +371,12 @@ def _let(it: Call) -> Value:
         for var, value in reversed((entries(where) or {}).items()):
             if not isinstance(var, n.Var):
                 it.fail("TS21", "'where' gives values to variables.")
-            body = n.Let(var, it.expr(value, var.dtype), body, it.span)
+            body = n.Let(var, it.reader.bound(var.name, var.type, value, it.node), body, it.span)
         return body
     var, value, body = it.take("var", "value", "body", required=3)
     if not isinstance(var, n.Var):
         it.fail("TS21", "T.Let binds a variable.")
-    return n.Let(var, it.expr(value, var.dtype), it.expr(body), it.span)
+    return n.Let(var, it.reader.bound(var.name, var.type, value, it.node), it.expr(body), it.span)
 
 
 @makes("infinity", "max_value", "min_value")

@@ -357,6 +357,8 @@ def _axis(it: Call) -> Value:
         size = it.expr(dom, value.dtype if isinstance(value, n.Expr) and chosen is None else chosen)
         domain = n.Range(const(0, size.dtype, it.span), size, it.span)
     bound = it.expr(value, domain.extent.dtype)
+    if domain.extent.dtype.is_handle or bound.dtype.is_handle:
+        it.fail("TS21", "the extent and the value of an axis are integers, and this is a pointer.")
     return Axis(domain, bound, _AXES[it.name.removeprefix("axis.")], chosen or domain.extent.dtype)
 
 

@@ -131,6 +131,16 @@ class Evaluator:
             case _:
                 self.fail(node, "TS21", f"an expression stands here, and this is {describe(value)}.")
 
+    def bound(self, name: str, type: n.Type, value: Value, node: Located) -> n.Expr:
+        """The value of a variable of a type; one of another type is refused, as TVM does."""
+        result = self.as_expr(value, node, type.dtype if isinstance(type, n.PrimType) else None)
+        if isinstance(type, n.PointerType) and not result.dtype.is_handle:
+            self.fail(node, "TS20", f"{name!r} is a pointer, but its value is {result.dtype}.")
+        if isinstance(type, n.PrimType) and type.dtype != result.dtype:
+            help = "" if type.dtype.is_handle else f"cast it: T.Cast({str(type.dtype)!r}, ...)."
+            self.fail(node, "TS20", f"{name!r} is {type.dtype}, but its value is {result.dtype}.", help)
+        return result
+
     def condition(self, value: Value, node: Located) -> n.Expr:
         """A value that is asked whether it holds; numbers with a fraction and strings do not say."""
         found = self.as_expr(value, node, BOOL)
@@ -219,11 +229,12 @@ class Evaluator:
     def size(self, item: Value, node: Located, dtype: DataType | None = None) -> n.Expr:
         if isinstance(item, str):
             return self.quoted(item, node)
-        if isinstance(item, n.Var):
-            return item
         if isinstance(item, float):
             self.fail(node, "TS21", "a size is an integer, and this is a float.")
-        return self.as_expr(item, node, dtype)
+        result = item if isinstance(item, n.Var) else self.as_expr(item, node, dtype)
+        if result.dtype.is_handle:
+            self.fail(node, "TS21", "a size is an integer, and this is a pointer.")
+        return result
 
     def quoted(self, text: str, node: Located) -> n.Expr:
         """A size in quotes; names that are new stand for variables of type int32 from here on."""

@@ -270,10 +270,11 @@ def attribute(body: FunctionBody, form: Form) -> Callable[[n.Stmt], n.Stmt]:
 def let(body: FunctionBody, name: str, type_: n.Type | None, value: Value, node: ast.AnnAssign | Located) -> n.Var:
     if value is None:
         body.text.fail(node, "TS24", f"T.let needs a value for {name!r}.")
-    expected = type_.dtype if isinstance(type_, n.PrimType) else None
-    bound = body.reader.as_expr(value, node, expected)
     if type_ is None:
+        bound = body.reader.as_expr(value, node)
         type_ = bound.type if isinstance(bound, n.Var) else n.PrimType(bound.dtype)
+    else:
+        bound = body.reader.bound(name, type_, value, node)
     place = node.target if isinstance(node, ast.AnnAssign) else node
     var = n.Var(name, type_, body.text.span(place))
     body.emit(n.LetStmt(var, bound, body.text.span(node)))
@@ -286,11 +287,11 @@ def let_form(body: FunctionBody, form: Form, name: str, node: Located) -> None:
     var, value = given.get("var"), given.get("value")
     located = node
     if isinstance(var, n.Var) and var.name:
-        body.emit(n.LetStmt(var, body.reader.as_expr(value, node, var.dtype), form.span))
+        body.emit(n.LetStmt(var, body.reader.bound(var.name, var.type, value, node), form.span))
         return
     if isinstance(value, n.Var) and form.name == "let" and isinstance(given.get("type_annotation"), n.Expr):
         # The oldest form, T.let(var, value).
-        bound = body.reader.as_expr(given["type_annotation"], node, value.dtype)
+        bound = body.reader.bound(value.name, value.type, given["type_annotation"], node)
         body.emit(n.LetStmt(value, bound, form.span))
         return
     annotation = given.get("type_annotation")

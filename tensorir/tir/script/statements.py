@@ -73,6 +73,8 @@ def loop(body: FunctionBody, node: ast.For, form: LoopForm, named: Callable[[n.V
 def _unpack(body: FunctionBody, target: ast.expr, count: int) -> list[tuple[str, Located]]:
     """The names of `count` variables that `target` binds."""
     parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    if isinstance(target, ast.Starred):
+        body.text.fail(target, "TS07", "a name with '*' stands in a tuple or a list.", "write (*names,).")
     if len(parts) == 1 and isinstance(parts[0], ast.Name) and not isinstance(target, ast.Tuple | ast.List):
         if count == 1:
             return [(parts[0].id, parts[0])]

@@ -120,7 +120,9 @@ def subscript(reader: Evaluator, node: ast.Subscript) -> Value:
         case str():
             return _item(reader, target, node)
         case n.Expr() if target.dtype.lanes > 1:
-            index = reader.expr(node.slice)
+            index = _index(reader, reader.value(node.slice), node.slice)
+            if isinstance(index, n.Range):
+                reader.fail(node.slice, "TS21", "a lane has one index, and this is a range.")
             return n.Shuffle((target,), (index,), reader.text.span(node))
         case Broken():
             raise Failure(())
@@ -181,7 +183,7 @@ def _index(reader: Evaluator, value: Value, node: Located) -> n.Expr | n.Range:
     if isinstance(value, str | n.StringImm):
         reader.fail(node, "TS21", "an index is an integer, and this is a string.")
     found = value if isinstance(value, n.Range) else reader.as_expr(value, node)
-    if isinstance(found, n.Expr) and found.dtype.is_float:
+    if isinstance(found, n.Expr) and not found.dtype.is_integer:
         reader.fail(node, "TS21", f"an index is an integer, and this is {found.dtype}.")
     return found
 

@@ -59,9 +59,10 @@ _METHODS: dict[type[object], tuple[str, ...]] = {
         "endswith", "isalpha", "isdigit", "join", "lower", "lstrip", "removeprefix", "removesuffix",
         "replace", "rstrip", "split", "startswith", "strip", "upper",
     ),
-    list: ("append", "count", "extend", "index", "insert", "pop"),
+    list: ("append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove", "reverse", "sort"),
     tuple: ("count", "index"),
-    dict: ("get", "items", "keys", "values"),
+    dict: ("clear", "copy", "get", "items", "keys", "pop", "setdefault", "update", "values"),
+    set: ("add", "clear", "copy", "discard", "remove", "update"),
 }  # fmt: skip
 _SHORT = {
     "half": "float16", "float": "float32", "double": "float64", "char": "int8", "short": "int16", "int": "int32",
@@ -162,6 +163,26 @@ class Unknown:
 
     text: str
     problem: Diagnostic | None = None
+
+
+def unknown(value: Value, items: bool = False) -> Unknown | None:
+    """The part of a value that only Python could compute, also one of its `items`; None where all is known.
+
+    >>> unknown(Name("host", "torch.version.hip")), unknown([Unknown("f()")]), unknown([Unknown("f()")], items=True)
+    (Unknown(text='torch.version.hip', problem=None), None, Unknown(text='f()', problem=None))
+    """
+    match value:
+        case Unknown():
+            return value
+        case Name("host", path) if "." in path and constant_function(path) is None:
+            return Unknown(path)
+        case list() | tuple() | set() | dict() if items:
+            parts = list(cast("Iterable[Value]", value))
+            if isinstance(value, dict):
+                parts += cast("dict[Value, Value]", value).values()
+            return next((part for item in parts if (part := unknown(item, items)) is not None), None)
+        case _:
+            return None
 
 
 @dataclass(frozen=True)

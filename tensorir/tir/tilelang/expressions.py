@@ -17,7 +17,7 @@ from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.subscripts import access
 from tensorir.tir.script.values import DataTypeName, Name, Value, members
 from tensorir.tir.tilelang import context
-from tensorir.tir.tilelang.context import Context, Function, Unknown, is_host
+from tensorir.tir.tilelang.context import Context, Function, Unknown, is_host, unknown
 
 _POLICIES = {"Square": 0, "FullRow": 1, "FullCol": 2}
 _TENSORS = ("Buffer", "Tensor", "StridedTensor", "FragmentBuffer", "SharedBuffer", "LocalBuffer")
@@ -26,10 +26,10 @@ _TENSORS = ("Buffer", "Tensor", "StridedTensor", "FragmentBuffer", "SharedBuffer
 def name(it: Context, node: ast.Name) -> Value:
     found = it.reader.scope.find(node.id)
     if isinstance(found, Unknown):
-        if found.problem is not None:
-            it.fail(node, found.problem.code, found.problem.message, found.problem.help)
         if (value := it.given(node.id)) is not None:
             return value
+        if found.problem is not None:
+            it.fail(node, found.problem.code, found.problem.message, found.problem.help)
         if it.staged:
             it.needs(node, found, node.id)
         return found
@@ -65,8 +65,10 @@ def attribute(it: Context, node: ast.Attribute) -> Value:
             return made
         case Function():
             return Unknown(f"{target.name}.{node.attr}")
-        case str() | list() | tuple() | dict():
+        case str() | list() | tuple() | dict() | set():
             made = context.method(cast("Value", target), node.attr)
+            if made is None and isinstance(target, list | dict | set):
+                it.needs(node, Unknown(ast.unparse(node)))  # it may change what it belongs to
             return Unknown(ast.unparse(node)) if made is None else made
         case _:
             return Evaluator.attribute_of(it.reader, node)
@@ -81,8 +83,8 @@ def truth(it: Context, value: Value, node: ast.expr) -> bool | n.Expr:
     match value:
         case n.IntImm(v):
             return bool(v)
-        case Unknown():
-            it.needs(node, value)
+        case _ if (part := unknown(value)) is not None:
+            it.needs(node, part)
         case _ if is_host(value):
             return bool(value)
         case _:
@@ -102,7 +104,7 @@ def binary_operation(it: Context, node: ast.BinOp) -> Value:
 
 def combined(it: Context, op: ast.operator, left: Value, right: Value, node: ast.AugAssign | ast.BinOp) -> Value:
     """`left op right`."""
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
+    if unknown(left) or unknown(right, isinstance(left, str)):
         return Unknown(ast.unparse(node))
     symbol = SYMBOLS.get(type(op))
     if symbol is None:
@@ -142,7 +144,7 @@ def unary(it: Context, node: ast.UnaryOp) -> Value:
     if not isinstance(node.op, ast.Not):
         return rules.unary(it.reader, node)
     value = it.reader.value(node.operand)
-    if isinstance(value, Unknown):
+    if unknown(value):
         return Unknown(ast.unparse(node))
     held = truth(it, value, node.operand)
     return n.Not(held, it.reader.text.span(node)) if isinstance(held, n.Expr) else not held
@@ -155,7 +157,7 @@ def connective(it: Context, node: ast.BoolOp) -> Value:
     result: n.Expr | None = None
     for part in node.values:
         value = it.reader.value(part)
-        if isinstance(value, Unknown) and result is None:
+        if result is None and unknown(value):
             return Unknown(ast.unparse(node))
         held = truth(it, value, part)
         if result is None and isinstance(held, bool):
@@ -178,7 +180,9 @@ def comparison(it: Context, node: ast.Compare) -> Value:
     left = it.reader.value(node.left)
     for op, part in zip(node.ops, node.comparators, strict=True):
         right = it.reader.value(part)
-        if isinstance(left, Unknown) or isinstance(right, Unknown):
+        items = not isinstance(op, ast.Is | ast.IsNot) and left is not None and right is not None
+        same = isinstance(left, Name) and left == right
+        if not same and (unknown(left, items) or unknown(right, items)):
             return Unknown(ast.unparse(node))
         found = _compared(it, op, left, right, node)
         if result is None or isinstance(result, bool):
@@ -214,7 +218,7 @@ def _compared(it: Context, op: ast.cmpop, left: Value, right: Value, node: ast.C
 
 def conditional(it: Context, node: ast.IfExp) -> Value:
     test = it.reader.value(node.test)
-    if isinstance(test, Unknown) and not it.staged:
+    if unknown(test) and not it.staged:
         return Unknown(ast.unparse(node))
     held = truth(it, test, node.test)
     if isinstance(held, bool):
@@ -235,7 +239,7 @@ def formatted(it: Context, node: ast.JoinedStr) -> Value:
         assert isinstance(part, ast.FormattedValue)
         value = context.plain(it.reader.value(part.value))
         form = "" if part.format_spec is None else str(it.reader.value(part.format_spec))
-        if isinstance(value, Unknown | n.Node):
+        if isinstance(value, n.Node) or unknown(value, items=True):
             return Unknown(ast.unparse(node))
         if any(len(digits) > 3 for digits in re.findall(r"\d+", form)):
             it.fail(part, "TS04", "this is formatted with more than 999 characters.")
@@ -310,6 +314,8 @@ def subscript(it: Context, node: ast.Subscript) -> Value:
         case range() | dict() | list() | tuple() | str() if not isinstance(node.slice, ast.Slice):
             key = context.plain(it.reader.value(node.slice))
             key = key.value if isinstance(key, n.IntImm) else key
+            if unknown(key, items=True):
+                return Unknown(ast.unparse(node))
             try:
                 return cast("Any", target)[key]
             except (IndexError, KeyError, TypeError):

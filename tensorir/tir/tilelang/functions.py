@@ -20,7 +20,7 @@ from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import BufferSpec, Closure, DataTypeName, Name, Value, entries, members
 from tensorir.tir.tilelang import context as host
-from tensorir.tir.tilelang.context import Context, Function, Kind, Returned, Unknown
+from tensorir.tir.tilelang.context import Context, Function, Kind, Returned, Unknown, unknown
 
 # Functions of a text: which are kernels, which make kernels, and the kernel that one is for given constants.
 
@@ -54,6 +54,11 @@ def _kind(node: ast.FunctionDef) -> Kind:
         launches = (isinstance(p, ast.Attribute) and p.attr in ("Kernel", "ClusterKernel") for p in _own(node))
         return "kernel" if any(launches) else "factory"
     return "python"
+
+
+def is_kernel(node: ast.FunctionDef) -> bool:
+    """True for a kernel, or a function that makes kernels."""
+    return _kind(node) in ("kernel", "factory")
 
 
 def define_function(it: Context, node: ast.FunctionDef) -> None:
@@ -281,7 +286,7 @@ def call(it: Context, node: ast.Call) -> Value:
                     it.needs(place, value)
             return dispatched(it.reader, node, target, args, kwargs)
         case _ if callable(target):
-            return _python(it, cast("Callable[..., Any]", target), args, kwargs, node)
+            return _method_call(it, cast("Callable[..., Any]", target), args, kwargs, node)
         case _:
             return dispatched(it.reader, node, target, args, kwargs)
 
@@ -289,6 +294,8 @@ def call(it: Context, node: ast.Call) -> Value:
 def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     """A call of a function of Python or of a library: computed where it is one of constants."""
     match path, args:
+        case "range", _ if any(unknown(a) for a in args):
+            return Unknown(ast.unparse(node))
         case "range", _ if it.staged or not all(isinstance(a, int) for a in args):
             return dispatched(it.reader, node, Name("python", path), args, kwargs)
         case "len", [n.Buffer() as buffer]:
@@ -296,7 +303,7 @@ def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, 
         case "min" | "max" | "sum", [*_] if any(isinstance(v, n.Expr) for v in _spread(args)):
             return _folded(it, path, _spread(args), node)
         case "isinstance", [value, kind]:
-            return _is_instance(value, kind)
+            return Unknown(ast.unparse(node)) if unknown(value) else _is_instance(value, kind)
         case "print", _:
             return None
         case _ if path.rsplit(".", 1)[-1] == "DataType" and len(args) == 1:
@@ -306,13 +313,39 @@ def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, 
         case _:
             pass
     function = constant_function(path)
-    if function is None or any(isinstance(a, Unknown) for a in (*args, *kwargs.values())):
+    given = args if path == "dict" else (*args, *kwargs.values())
+    if function is None or any(unknown(a, path not in _PARTS) for a in given):
         return Unknown(ast.unparse(node))
     if any(isinstance(a, n.Node) for a in args):
         return dispatched(it.reader, node, Name("python", path), args, kwargs)
     if path == "reversed" or path == "enumerate" or path == "zip":
         return list(function(*(host.items_of(a) or [] for a in args), **kwargs))
     return _python(it, function, args, kwargs, node)
+
+
+_PARTS = frozenset(("dict", "enumerate", "len", "list", "reversed", "tuple", "zip"))
+"""Functions that put items elsewhere, and do not ask what these are."""
+_READS = frozenset(("copy", "count", "get", "index", "items", "keys", "values"))
+"""Methods that change nothing."""
+_SEARCHES = frozenset(("count", "index", "join", "remove", "sort"))
+"""Methods that ask what the items are."""
+_STORED = {"append": 0, "get": 1, "insert": 1, "setdefault": 1}
+"""Methods that keep an argument as it is, by its place."""
+
+
+def _method_call(
+    it: Context, method: Callable[..., Any], args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
+    """A method of a constant; one that would change a list by what only Python knows is refused."""
+    name, owner = getattr(method, "__name__", ""), getattr(method, "__self__", None)
+    asked = [a for k, a in enumerate(args) if k != _STORED.get(name)]
+    items = name not in ("extend", "update")
+    if any(unknown(a, items) for a in asked) or (name in _SEARCHES and unknown(owner, items=True)):
+        result = Unknown(ast.unparse(node))
+        if isinstance(owner, list | dict | set) and name not in _READS:
+            it.needs(node, result)
+        return result
+    return _python(it, method, args, kwargs, node)
 
 
 constant_function: Callable[[str], Callable[..., Any] | None] = host.constant_function

@@ -15,10 +15,10 @@ from tensorir.tir.script.evaluate import Evaluator
 from tensorir.tir.script.rules import RULES
 from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Text
-from tensorir.tir.script.values import Language, Scope, Value
+from tensorir.tir.script.values import Broken, Language, Scope, Value
 from tensorir.tir.tilelang import expressions, functions, kernels, memory, statements, tiles
-from tensorir.tir.tilelang.context import Context, Function, Returned, Unknown
-from tensorir.tir.tilelang.functions import kernels_of
+from tensorir.tir.tilelang.context import NAMES, Context, Function, Returned, Unknown
+from tensorir.tir.tilelang.functions import is_kernel, kernels_of
 
 _SIGNS = re.compile(r"^\s*with\s+\w+\.(?:Cluster)?Kernel\s*\(|^\s*(?:import|from)\s+tilelang\b", re.MULTILINE)
 
@@ -36,10 +36,9 @@ def read_tilelang(source: Source, names: Mapping[str, object]) -> n.IRModule:
     nothing asks for.
     """
     it = _context(Text(source, python=True), names)
-    _read(it, it.reader.text.tree.body)
+    wanting = _read(it, it.reader.text.tree.body)
     problems: list[Diagnostic] = []
     found: list[tuple[str, n.PrimFunc]] = []
-    wanting: dict[str, Diagnostic] = {}
     for function in _functions(it.reader.scope.frames[-1], names):
         if function.kind not in ("kernel", "factory"):
             continue
@@ -110,28 +109,91 @@ def _context(text: Text, names: Mapping[str, object]) -> Context:
     return it
 
 
-def _read(it: Context, nodes: list[ast.stmt]) -> None:
-    """Statements around kernels: what cannot be followed is wrong only where a kernel asks for it."""
+def _read(it: Context, nodes: list[ast.stmt]) -> dict[str, Diagnostic]:
+    """Statements around kernels: what cannot be followed is wrong only where a kernel asks for it.
+
+    Gives the problems of kernels that stand in such statements, by name.
+    """
+    [frame] = it.reader.scope.frames
+    lost: dict[str, Diagnostic] = {}
     for node in nodes:
-        before = len(it.body.problems)
+        before, values = len(it.body.problems), dict(frame)
         try:
             it.body.statement(node)
         except Returned:
             it.fail(node, "TS07", "'return' stands in a function.")
         problems, it.body.problems = it.body.problems[before:], it.body.problems[:before]
-        for name in {part.id for part in ast.walk(node) if isinstance(part, ast.Name)} if problems else ():
-            if it.reader.scope.find(name) is None or name in _targets(node):
-                it.reader.scope.define(name, Unknown(name, problems[0]))
+        if raised := [problem for problem in problems if problem.code == "TS25"]:
+            raise DiagnosticError(raised)
+        if problems:
+            frame |= {name: values.get(name, Broken()) for name, value in frame.items() if isinstance(value, Broken)}
+            for part in _failing(it, node, problems[0].span):
+                _forget(it, part, frame, problems[0])
+            kernels = (part for part in ast.walk(node) if isinstance(part, ast.FunctionDef) and is_kernel(part))
+            lost |= {kernel.name: problems[0] for kernel in kernels}
+    return {name: problem for name, problem in lost.items() if isinstance(frame.get(name), Unknown)}
 
 
-def _targets(node: ast.stmt) -> set[str]:
-    match node:
-        case ast.Assign(targets=targets):
-            return {p.id for t in targets for p in ast.walk(t) if isinstance(p, ast.Name)}
-        case ast.AnnAssign(target=ast.Name(name)) | ast.FunctionDef(name=name):
-            return {name}
-        case _:
-            return set()
+def _failing(it: Context, node: ast.stmt, place: Span) -> list[ast.stmt]:
+    """The statements from the one at a problem on: those of a branch or a suite, or the whole."""
+    if isinstance(node, ast.If) or (isinstance(node, ast.Try) and not node.handlers):
+        suite = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt)]
+        for k, part in enumerate(suite):
+            span = it.reader.text.span(part)
+            if span.start <= place.start and place.stop <= span.stop:
+                return [*_failing(it, part, place), *suite[k + 1 :]]
+    return [node]
+
+
+def _forget(it: Context, node: ast.stmt, frame: dict[str, Value], problem: Diagnostic) -> None:
+    """A statement was not followed to its end: what it may have bound or changed has no value that is known."""
+    bound, changed = _effects(node)
+    called: list[ast.AST] = [node]
+    for part in called:  # functions of the text that may have run, and those that they call
+        for name in {leaf.id for leaf in ast.walk(part) if isinstance(leaf, ast.Name)}:
+            function = frame.get(name)
+            if isinstance(function, Function) and function.node not in called:
+                called.append(function.node)
+    for statement in (leaf for part in called[1:] for leaf in ast.iter_child_nodes(part)):
+        changed |= _effects(statement)[1]
+        bound.update(name for leaf in ast.walk(statement) if isinstance(leaf, ast.Global) for name in leaf.names)
+    places = {id(frame[name]) for name in changed & frame.keys() if isinstance(frame[name], list | dict | set)}
+    bound.update(name for name, value in frame.items() if id(value) in places)
+    line = Unknown(f"what line {it.reader.text.span(node).line} computes")
+    simple = isinstance(node, ast.Assign | ast.AnnAssign | ast.FunctionDef)
+    frame |= {name: Unknown(name, problem) if simple else line for name in bound}
+
+
+def _effects(node: ast.AST) -> tuple[set[str], set[str]]:
+    """The names that a statement may bind, and those of what it may change: by a store, by a call of or with it."""
+    bound, changed = set[str](), set[str]()
+    parts = [node]
+    for part in parts:
+        match part:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                bound.add(part.name)
+                continue
+            case ast.Name(name, ast.Store() | ast.Del()):
+                bound.add(name)
+            case ast.Import() | ast.ImportFrom():
+                bound.update(alias.asname or alias.name.partition(".")[0] for alias in part.names)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                bound.add(name)
+            case ast.Subscript(value, ctx=ast.Store() | ast.Del()):
+                changed.update(leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name))
+            case ast.Call(ast.Name(name)) if name in NAMES:
+                pass  # functions of Python change nothing
+            case ast.Call(function, args, keywords):
+                owners = [function.value] if isinstance(function, ast.Attribute) else []
+                leaves = (*owners, *args, *(keyword.value for keyword in keywords))
+                changed.update(leaf.id for leaf in leaves if isinstance(leaf, ast.Name))
+            case _:
+                pass
+        # the names of a comprehension and of a lambda are its own
+        parts += [p for p in ast.iter_child_nodes(part) if not isinstance(p, ast.comprehension | ast.arguments)]
+    return bound, changed
 
 
 def _all_asked_for(it: Context, source: Source) -> None:

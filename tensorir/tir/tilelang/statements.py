@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -40,6 +41,7 @@ from tensorir.tir.tilelang.context import (
     Unknown,
     Warps,
     is_host,
+    unknown,
 )
 from tensorir.tir.tilelang.expressions import combined, items, truth
 from tensorir.tir.tilelang.functions import define_function, let
@@ -102,12 +104,29 @@ def _assigned(it: Context, target: ast.expr, value: Value, node: ast.Assign | as
 def _store(it: Context, target: ast.Subscript, value: Value, node: Located) -> None:
     place = it.reader.value(target.value)
     if isinstance(place, list | dict):
-        key = it.reader.value(target.slice)
-        cast("Any", place)[key] = value
+        key = _key(it, target)
+        with _members(it, target):
+            cast("Any", place)[key] = value
         return
     if isinstance(value, Unknown):
         it.needs(node, value)
     store(it.body, target, value, node)
+
+
+def _key(it: Context, target: ast.Subscript) -> Value:
+    """The key of a member that is read, stored or deleted."""
+    key = it.reader.value(target.slice)
+    if (part := unknown(key, items=True)) is not None:
+        it.needs(target.slice, part)
+    return key
+
+
+@contextmanager
+def _members(it: Context, target: ast.Subscript) -> Generator[None]:
+    try:
+        yield
+    except (IndexError, KeyError, TypeError, ValueError):
+        it.fail(target.slice, "TS11", "there is no such member.")
 
 
 def bind(it: Context, name: str, value: Value, node: Located) -> None:
@@ -118,7 +137,7 @@ def bind(it: Context, name: str, value: Value, node: Located) -> None:
         emit_store(it.body, current.buffer, value, (const(0, INT32),), node)
         return
     match value:
-        case Unknown():
+        case Unknown() | Name("host"):
             found = it.given(name)
             scope.define(name, value if found is None else found)
         case BufferSpec():
@@ -171,7 +190,9 @@ def augmented(it: Context, node: ast.AugAssign) -> None:
     if isinstance(node.target, ast.Subscript):
         place = it.reader.value(node.target.value)
         if isinstance(place, list | dict):
-            current = cast("Any", place)[it.reader.value(node.target.slice)]
+            key = _key(it, node.target)
+            with _members(it, node.target):
+                current: Value = cast("Any", place)[key]
         else:
             current = it.reader.value(node.target)
         _store(it, node.target, combined(it, node.op, current, added, node), node)
@@ -334,7 +355,7 @@ def with_(it: Context, node: ast.With) -> None:
 def assert_(it: Context, node: ast.Assert) -> None:
     """An assertion about constants must hold; one about what only Python knows is not asked."""
     value = it.reader.value(node.test)
-    if isinstance(value, Unknown):
+    if unknown(value):
         return
     held = truth(it, value, node.test)
     if isinstance(held, n.Expr):
@@ -379,8 +400,31 @@ def class_(it: Context, node: ast.ClassDef) -> None:
 
 
 def try_(it: Context, node: ast.Try) -> None:
+    """Statements that come to their end; where one does not, which handler runs is Python's to say."""
+    before = len(it.body.problems)
     for statement in (*node.body, *node.orelse, *node.finalbody):
         it.body.statement(statement)
+    problems = it.body.problems[before:]
+    if node.handlers and any(problem.code == "TS25" for problem in problems):
+        del it.body.problems[before:]
+        it.needs(node.handlers[0], Unknown("this follows what is raised before"))
+
+
+def delete(it: Context, node: ast.Delete) -> None:
+    for target in node.targets:
+        place = it.reader.value(target.value) if isinstance(target, ast.Subscript) else None
+        if isinstance(target, ast.Subscript) and isinstance(place, list | dict):
+            key = _key(it, target)
+            with _members(it, target):
+                del cast("Any", place)[key]
+        elif isinstance(target, ast.Name) and not it.staged:
+            it.reader.scope.frames[-1].pop(target.id, None)
+
+
+def global_(it: Context, node: ast.Global | ast.Nonlocal) -> None:
+    """Functions bind names of their own only."""
+    if it.depth:
+        it.fail(node, "TS07", "names around a function are read in it, not set.", "return the value.")
 
 
 def nothing(it: Context, node: ast.stmt) -> None:
@@ -400,7 +444,7 @@ def imported(it: Context, node: ast.Import | ast.ImportFrom) -> None:
             it.reader.scope.define(name, Name("T", full.removeprefix("tilelang.language.")))
         elif module and path.partition(".")[0] not in _LIBRARIES:
             it.reader.scope.define(name, Unknown(f"{alias.name!r} of {module}"))
-        elif name != "*" and it.reader.scope.find(name) is None:
+        elif name != "*":
             it.reader.scope.define(name, Name("host", path))
 
 
@@ -414,6 +458,6 @@ RULES: dict[type[ast.stmt], Callable[..., None]] = {
     ast.Assign: assign, ast.AugAssign: augmented, ast.AnnAssign: annotated, ast.For: for_, ast.While: while_,
     ast.Break: leave, ast.Continue: leave, ast.If: if_, ast.With: with_, ast.Assert: assert_, ast.Raise: raise_,
     ast.Return: return_, ast.Expr: expression, ast.FunctionDef: nested, ast.ClassDef: class_, ast.Try: try_,
-    ast.Import: imported, ast.ImportFrom: imported, ast.Pass: nothing, ast.Global: nothing, ast.Nonlocal: nothing,
-    ast.Delete: nothing,
+    ast.Import: imported, ast.ImportFrom: imported, ast.Pass: nothing, ast.Global: global_, ast.Nonlocal: global_,
+    ast.Delete: delete,
 }  # fmt: skip
