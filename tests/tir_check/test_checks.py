@@ -444,18 +444,8 @@ CASES: dict[str, tuple[n.PrimFunc, str]] = {
         n.PrimFunc("main", (), {}, run(n.Call(FLOAT32, "ret", (ONE,))), n.PrimType(INT32)),
         "TC47 'main' returns int32, but its T.ret gives float32.",
     ),
-<<<<<<< HEAD
     "a buffer of no parameter": (n.PrimFunc("main", (), {i: A}, NOTHING), "TC45 'A' belongs to no parameter."),
-=======
-    "a buffer of no parameter": (
-        n.PrimFunc("main", (), {i: A}, NOTHING),
-        "TC45 'A' belongs to no parameter.",
-    ),
-    "a let of another type": (
-        func(n.LetStmt(i, ONE)),
-        "TC54 'i' is int32, but its value is float32.",
-    ),
->>>>>>> s14_bugs
+    "a let of another type": (func(n.LetStmt(i, ONE)), "TC54 'i' is int32, but its value is float32."),
     "a pointer bound to a number": (
         func(n.LetStmt(n.Var("p", n.PointerType(n.PrimType(FLOAT32))), number(1))),
         "TC54 'p' is a pointer, but its value is int32.",
