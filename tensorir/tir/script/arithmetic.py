@@ -207,7 +207,11 @@ def compare(symbol: str, left: object, right: object, span: Span = NOWHERE) -> o
 
 
 def logical(word: str, left: object, right: object, span: Span = NOWHERE) -> object:
-    """`and`, `or`: of vectors, both sides are evaluated."""
+    """`and`, `or`: of vectors, both sides are evaluated.
+
+    >>> logical("and", True, False), logical("or", True, False), logical("or", False, False)
+    (False, True, False)
+    """
     if isinstance(left, bool) and isinstance(right, bool):
         return left and right if word == "and" else left or right
     a, b = as_expr(left, BOOL, span), as_expr(right, BOOL, span)
