@@ -155,9 +155,12 @@ class DealtArray:
     __pow__, __rpow__ = _arithmetic(operator.pow)
     __lt__, __gt__ = _arithmetic(operator.lt)
     __le__, __ge__ = _arithmetic(operator.le)
-    __eq__, _ = _arithmetic(operator.eq)  # type: ignore[assignment]
-    __ne__, _ = _arithmetic(operator.ne)  # type: ignore[assignment]
-    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> Any:
+        return self.combined(operator.eq, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.combined(operator.ne, other)
 
 
 class Dealt:
