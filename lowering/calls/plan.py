@@ -295,7 +295,9 @@ def _lowering_decisions(executable: Executable) -> list[Decision]:
     for c in executable.chosen:
         rows.append(replace(_decision(c.name, c.taken, c.value, places.of(c.node), c.bytes), span=c.node.span))
     for name, table in executable.differentiable.items():
-        size = sum(r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.readers_by_slot)))
+        size = sum(
+            r.nbytes for r in jax.tree_util.tree_leaves((table.readers, table.destinations, table.readers_by_slot))
+        )
         rows.append(_decision("inverse_tables", bool(table.readers), padding_of(table), f"table {name}", size))
     if executable.is_stencil:
         is_taken = "gathered_cotangents" not in executable.options.without

@@ -497,9 +497,10 @@ def _prepared_for_all(table: LocalTable) -> Prepared:
     slots = range(len(prepared_tables[0].columns))
     masks_by_slot = [[p.masks[j] for p in prepared_tables] for j in slots]
     readers = _table_padded([p.readers for p in prepared_tables], len(source_interval))
+    destinations = _table_padded([p.destinations for p in prepared_tables], len(source_interval))
     by_slot = tuple(_table_padded([p.readers_by_slot[j] for p in prepared_tables], len(source_interval)) for j in slots)
     if not all(p.readers for p in prepared_tables):
-        readers, by_slot = (), ((),) * len(slots)
+        readers, destinations, by_slot = (), (), ((),) * len(slots)
     elif not all(any(p.readers_by_slot) for p in prepared_tables):
         by_slot = ((),) * len(slots)
     return Prepared(
@@ -509,7 +510,7 @@ def _prepared_for_all(table: LocalTable) -> Prepared:
             else np.concatenate([np.ones(len(prepared_tables[0].columns[0]), bool) if m is None else m for m in masks])
             for masks in masks_by_slot
         ),
-        readers, by_slot, source_interval,
+        readers, destinations, by_slot, source_interval,
     )  # fmt: skip
 
 

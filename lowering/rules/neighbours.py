@@ -41,7 +41,7 @@ MOST_BY_SLOT = 2
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["columns", "masks", "readers", "readers_by_slot"],
+    data_fields=["columns", "masks", "readers", "destinations", "readers_by_slot"],
     meta_fields=["inside", "least"],
 )
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class Prepared:
     `masks`: per slot, bools of presence, or None where every entry is present.
     `readers`: per rank, for each source the flat position slot × destinations + destination of a reader, -1 for none;
     empty where nothing is differentiated.
+    `destinations`: the destinations of `readers`, -1 for none: remainders of division are slow in the loop of a
+    gradient.
     `readers_by_slot`: the same per slot, as destinations; empty where that is many more gathers.
     `least`: readers that every source has: so many of the first ranks hold no -1.
     """
@@ -60,6 +62,7 @@ class Prepared:
     columns: tuple[Any, ...]
     masks: tuple[Any, ...]
     readers: tuple[Any, ...]
+    destinations: tuple[Any, ...]
     readers_by_slot: tuple[tuple[Any, ...], ...]
     inside: Interval
     least: int = 0
@@ -75,6 +78,8 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     >>> p = prepare(np.array([[0, 1], [1, -1]]), Interval(0, 2))
     >>> p.columns[1].tolist(), p.masks[1].tolist(), [r.tolist() for r in p.readers], p.least
     ([1, 0], [True, False], [[0, 1], [-1, 2]], 1)
+    >>> [d.tolist() for d in p.destinations]
+    [[0, 1], [-1, 0]]
     """
     slots = table.shape[-1]
     flat = table.reshape(int(np.prod(table.shape[:-1])), slots)
@@ -82,7 +87,7 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     zero_based = np.where(present, flat - inside.start, 0).astype(np.int32)
     columns = tuple(np.ascontiguousarray(zero_based[:, j]) for j in range(slots))
     masks = tuple(None if present[:, j].all() else np.ascontiguousarray(present[:, j]) for j in range(slots))
-    without_readers = Prepared(columns, masks, (), ((),) * slots, inside)
+    without_readers = Prepared(columns, masks, (), (), ((),) * slots, inside)
     if not inverted or padding_of(without_readers) > MOST_PADDED:
         return without_readers
     readers = _readers(zero_based.T.reshape(-1), present.T.reshape(-1), len(inside))
@@ -90,7 +95,8 @@ def prepare(table: np.ndarray, inside: Interval, inverted: bool = True) -> Prepa
     if sum(map(len, by_slot)) > MOST_BY_SLOT * len(readers):
         by_slot = ((),) * slots
     least = next((k for k, r in enumerate(readers) if (r < 0).any()), len(readers))
-    return Prepared(columns, masks, readers, by_slot, inside, least)
+    destinations = tuple(np.where(r < 0, r, r % len(flat)) for r in readers)
+    return Prepared(columns, masks, readers, destinations, by_slot, inside, least)
 
 
 def padding_of(table: Prepared) -> float:
@@ -133,8 +139,9 @@ def read(x: jax.Array, table: Prepared) -> list[jax.Array]:
     ranks = tuple(map(len, table.readers_by_slot))
     by_slot = [reader for readers in table.readers_by_slot for reader in readers]
     return _read.bind(
-        x, *table.columns, *table.readers, *by_slot, slots=len(table.columns), ranks=ranks, least=table.least
-    )
+        x, *table.columns, *table.readers, *table.destinations, *by_slot,
+        slots=len(table.columns), ranks=ranks, least=table.least,
+    )  # fmt: skip
 
 
 def _rows(x: jax.Array, indices: jax.Array) -> jax.Array:
@@ -159,18 +166,18 @@ def _collect_rows(
 ) -> list[jax.Array]:
     """The sum, for each source, over the rows of cotangents that its readers have: the transpose of `_read_rows`.
 
-    Operands: the arrays of cotangents, the columns, the readers, the readers by slot. `groups`: per slot, the number of
-    its array. One array for all slots (of a sum over neighbours) is read at the destination; with several, each is read
-    through the readers of its slot, which XLA fuses with its computation, or all are joined first. `ranks`: the number
-    of readers by slot, per slot. `least`: so many ranks have no -1.
+    Operands: the arrays of cotangents, the columns, the readers, their destinations, the readers by slot. `groups`: per
+    slot, the number of its array. One array for all slots (of a sum over neighbours) is read at the destination; with
+    several, each is read through the readers of its slot, which XLA fuses with its computation, or all are joined
+    first. `ranks`: the number of readers by slot, per slot. `least`: so many ranks have no -1.
     """
     array_count = max(groups) + 1
     arrays, tables = operands[:array_count], operands[array_count + slots :]
-    readers, by_slot = tables[: len(tables) - sum(ranks)], iter(tables[len(tables) - sum(ranks) :])
-    masked: Any = [False] * least + [True] * (len(readers) - least)
+    most = (len(tables) - sum(ranks)) // 2
+    readers, destinations, by_slot = tables[:most], tables[most : 2 * most], iter(tables[2 * most :])
+    masked: Any = [False] * least + [True] * (most - least)
     if array_count == 1:
-        destinations = arrays[0].shape[0]
-        reads = [(arrays[0], lax.rem(r, lax.full_like(r, destinations))) for r in readers]
+        reads = [(arrays[0], r) for r in destinations]
     elif sum(ranks):
         reads = [(arrays[group], next(by_slot)) for group, rank in zip(groups, ranks, strict=True) for _ in range(rank)]
         masked = [True] * len(reads)
