@@ -23,6 +23,7 @@ from tensorir.binding.arrays import (
     refuse_foreign,
     refuse_given_away,
     refuse_packed,
+    refuse_repeated,
 )
 from tensorir.binding.labels import labels_of
 from tensorir.integers.dims import Dims, Interval
@@ -339,20 +340,22 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
         intervals: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
             match interval:
-                case int():
-                    interval = Interval(0, interval)
-                case (start, stop):
+                case numbers.Integral() if not isinstance(interval, bool):
+                    interval = Interval(0, int(interval))
+                case (numbers.Integral() as start, numbers.Integral() as stop):
                     interval = Interval(int(start), int(stop))
                 case _:
                     pass
             if not isinstance(interval, Interval) or interval.stop < interval.start:
                 raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
             intervals.append((str(name), interval))
+        refuse_repeated(n for n, _ in intervals)
         return Dims(tuple(intervals))
     names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)
     if not all(isinstance(n, (Dimension, str)) for n in names):
         message = f"the domain is {article(type(domain).__name__)}, and a domain names dims."
         raise refuse("A03", message, "dims come first: ti.as_field([I, J], x), ti.zeros({I: 10}).")
+    refuse_repeated(map(str, names))
     if shape is None:
         listed = ", ".join(map(str, names))
         raise refuse("A03", f"nothing says how many points {listed} have.", f"write {{{names[0]}: 10}}.")
@@ -395,17 +398,23 @@ def full(domain: Any, value: Any, dtype: Scalar = FLOAT64) -> Field:
     """A field that holds one value, in NumPy memory.
 
     `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`. Raises A02 for a float in a
-    field of integers.
+    field of integers, a number in one of bools and what is no number, and A07 for a number beyond the type.
 
     >>> full({"I": 3}, 7.0).data
     array([7., 7., 7.])
     """
     dims = _dims_of_domain(domain)
-    if isinstance(value, numbers.Real) and not isinstance(value, (bool, np.generic)):
-        if dtype.is_integer and not isinstance(value, numbers.Integral):
-            raise refuse("A02", f"the value {value} is a float, and the field is {dtype}.", "write a whole number.")
-        held(value, "value", dtype)
-    return Field(np.full(dims.shape, value, DTYPES[dtype]), dims)
+    if not isinstance(dtype, Scalar):
+        raise refuse("A02", f"{dtype!r} is no element type.", "write ti.float32, or another one of ti.")
+    number = value.item() if np.ndim(value) == 0 and hasattr(value, "item") else value
+    if not isinstance(number, numbers.Real):
+        raise refuse("A02", f"the value is {article(type(value).__name__)}, and no real number.", "write a number.")
+    if dtype.is_integer and not isinstance(number, numbers.Integral):
+        raise refuse("A02", f"the value {number} is a float, and the field is {dtype}.", "write a whole number.")
+    if not dtype.is_number and number not in (0, 1):
+        raise refuse("A02", f"the value {number} is a number, and the field is {dtype}.", "write True or False.")
+    held(number, "value", dtype)
+    return Field(np.full(dims.shape, number, DTYPES[dtype]), dims)
 
 
 def zeros(domain: Any, dtype: Scalar = FLOAT64) -> Field:

@@ -163,7 +163,7 @@ def iterate(
             default. They are written next to the steps.
         on_interrupt: "raise" (default) for `ti.Interrupted`, which has the state, at Ctrl-C and SIGTERM; or "return".
 
-    Raises A19 for numbers of steps that are none, A20 for a step that returns another structure, other types, labels or
+    Raises A19 for options of another kind, A20 for a step that returns another structure, other types, labels or
     units, A30 and A31 for files, A42 and A44 for times and dates, A46 for a forcing whose times do not hold those of
     the steps, and V43 for a step that needs numbers which nobody knows yet.
 

@@ -265,7 +265,7 @@ def full(domain: _Domain, value: float, dtype: Scalar = ...) -> Field:
     """A field that holds one value, in NumPy memory.
 
     `domain`: dims in the order of the axes with their intervals, `{I: (0, 10), J: 5}`. Raises A02 for a float in a
-    field of integers.
+    field of integers, a number in one of bools and what is no number, and A07 for a number beyond the type.
     """
 
 def zeros(domain: _Domain, dtype: Scalar = ...) -> Field:

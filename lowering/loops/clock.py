@@ -176,7 +176,7 @@ def _step_length(dt: Any) -> Any:
     Accepts numbers, lengths of NumPy and Python, and texts such as "90 s" or "1000 D", which may exceed pandas' 292
     years.
     """
-    if isinstance(dt, (int, float, np.number)) and not isinstance(dt, (bool, np.timedelta64)):
+    if isinstance(dt, (int, float, np.number)) and not isinstance(dt, (bool, np.timedelta64)) and np.isfinite(dt):
         return dt
     import pandas as pd
 
@@ -187,9 +187,9 @@ def _step_length(dt: Any) -> Any:
         counted = re.fullmatch(r"\s*(\d+)\s*([A-Za-z]+)\s*", dt) if isinstance(dt, str) else None
         count, unit_text = (1, dt) if counted is None else (int(counted[1]), f"1 {counted[2]}")
         try:
-            length = count * nanoseconds(
-                pd.Timedelta(None if isinstance(dt, (bool, np.timedelta64)) else unit_text).asm8
-            )
+            # pandas takes numbers, and texts of a number alone, for nanoseconds, and MS, the start of a month, for ms
+            is_bare = isinstance(dt, (bool, float, np.number)) or str(unit_text).strip().replace("_", "").isdigit()
+            length = count * nanoseconds(pd.Timedelta(None if is_bare or unit_text == "1 MS" else unit_text).asm8)
             unit: Any = next((u for u in RESOLUTIONS if _fits(u, length)), None)
             step = pd.NaT if unit is None else np.timedelta64(length // RESOLUTIONS[unit], unit)
         except (AttributeError, TypeError, ValueError, OverflowError):

@@ -86,8 +86,6 @@ class Forcing:
         Raises A46 for arrays without dim names or times, for times that do not ascend or that do not cover the steps,
         and for integers to be interpolated.
         """
-        if method not in METHODS:
-            raise refuse("A46", f"forcing_method is {method!r}.", 'it is "linear" or "held".')
         named = jax.tree_util.tree_leaves(forcing, is_leaf=is_named)
         leaves = [v for x in named for v in (_numeric_variables(x) if is_dataset(x) else [x])]
         for x in leaves:

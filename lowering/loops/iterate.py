@@ -31,7 +31,7 @@ from lowering.labelled import (
 from lowering.loops.checkpoints import Checkpoints, digest_of_arrays, digest_of_function, source_of
 from lowering.loops.clock import Clock, clock_of, due_steps
 from lowering.loops.datasets import stacked_dataset
-from lowering.loops.forcing import Forcing
+from lowering.loops.forcing import METHODS, Forcing
 from lowering.loops.run import Run, interrupts
 from lowering.loops.snapshots import Snapshots
 from lowering.loops.states import entered, hosted, labelled_arrays
@@ -88,10 +88,7 @@ def iterate(
     >>> kept["x"].values.tolist(), kept["time"].values.tolist()
     ([[1.0, 1.0], [0.25, 0.25], [0.0625, 0.0625]], [0.0, 1.0, 2.0])
     """
-    if isinstance(n, bool) or not (0 <= n < math.inf) or int(n) != n:
-        raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
-    if on_interrupt not in ("raise", "return"):
-        raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
+    _check_options(n, forcing_method, callback, keep, checkpoint, progress, on_interrupt)
     if not keep and to is not None:
         raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
     if keep and to is None and checkpoint_dir is not None:
@@ -180,6 +177,29 @@ def iterate(
         finally:
             if checkpoints:
                 checkpoints.close()
+
+
+def _check_options(
+    n: Any, forcing_method: Any, callback: Any, keep: Any, checkpoint: Any, progress: Any, on_interrupt: Any
+) -> None:
+    """Raise A19 for options of `iterate` whose value is none of those that they may have."""
+    is_number = lambda x: hasattr(x, "__index__") or isinstance(x, (float, np.floating))
+    is_count = lambda x: is_number(x) and bool(0 <= x < math.inf and int(x) == x)
+    is_bool = lambda x: isinstance(x, (bool, np.bool_))
+    rules = (
+        ("forcing_method", forcing_method, forcing_method in METHODS, 'it is "linear" or "held".'),
+        ("callback", callback, callback is None or callable(callback), "give a function of a number and a state."),
+        ("keep", keep, keep is None or is_bool(keep) or callable(keep), "give True, or a function of a state."),
+        ("checkpoint", checkpoint, is_bool(checkpoint) or is_count(checkpoint),
+         "it says what gradients keep: True, False, or levels; checkpoint_dir= names a folder to go on from."),
+        ("progress", progress, progress is None or is_bool(progress), "give True or False."),
+        ("on_interrupt", on_interrupt, on_interrupt in ("raise", "return"), 'it is "raise" or "return".'),
+    )  # fmt: skip
+    if is_bool(n) or not is_count(n):
+        raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
+    for name, value, is_right, hint in rules:
+        if not is_right:
+            raise refuse("A19", f"{name} is {value!r}.", hint)
 
 
 def _with_files_read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]:

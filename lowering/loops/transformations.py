@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -221,8 +222,8 @@ def _positions(argnums: Any, count: int) -> tuple[int, ...]:
 
     Raises A41 for names, for none, for a place that the call does not give, and for one that is named twice.
     """
-    named: tuple[Any, ...] = (argnums,) if isinstance(argnums, (int, str)) else tuple(argnums)
-    if not named or any(isinstance(k, bool) or not isinstance(k, int) for k in named):
+    named: tuple[Any, ...] = tuple(argnums) if np.iterable(argnums) and not isinstance(argnums, str) else (argnums,)
+    if not named or any(isinstance(k, bool) or not isinstance(k, Integral) for k in named):
         raise refuse("A41", f"argnums is {argnums!r}, and gradients are by arguments.", "count them: argnums=(0, 1).")
     for k in named:
         if not -count <= k < count:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numbers
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -406,8 +407,19 @@ def _transpose_hint(shape: tuple[int, ...], dims: Dims) -> str:
     return f"{', '.join(wrong)}."
 
 
+def refuse_repeated(names: Iterable[str]) -> None:
+    """Raise A03 where two axes have the name of one dim."""
+    repeated = next((n for n, count in Counter(names).items() if count > 1), None)
+    if repeated is not None:
+        raise refuse("A03", f"two axes are named {repeated}, and each dim is one axis.", "rename one of them.")
+
+
 def intervals_of(array: Any, starts: Mapping[str, int]) -> Dims:
-    """The dims of a DataArray: the interval of integer labels, for other dims its extent from `starts[dim]` or 0."""
+    """The dims of a DataArray: the interval of integer labels, for other dims its extent from `starts[dim]` or 0;
+    raises A03 for a dim of two axes.
+    """
+    if len(set(array.dims)) < len(array.dims):
+        refuse_repeated(map(str, array.dims))
     intervals: list[tuple[str, Interval]] = []
     indexes: Any = getattr(array, "xindexes", {})
     for name, extent in zip(array.dims, array.shape, strict=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tensorir.binding.arrays import is_tuple
+from tensorir.binding.arrays import is_tuple, refuse_repeated
 from tensorir.ir.types import Scalar
 from tensorir.runtime.errors import refuse
 
@@ -58,7 +58,8 @@ class FieldType:
 
     @staticmethod
     def of(parameters: Any) -> FieldType:
-        """The type for the subscript of `Field[[I, J], float64]`; raises V01 for any other subscript.
+        """The type for the subscript of `Field[[I, J], float64]`; raises V01 for any other subscript, A03 for a dim
+        that is named twice.
 
         >>> from tensorir.ir.dimensions import Dimension
         >>> from tensorir.ir.types import FLOAT64
@@ -68,6 +69,7 @@ class FieldType:
         if is_tuple(parameters) and len(parameters) == 2:
             dims, element = parameters
             if is_tuple(dims) and isinstance(element, Scalar):
+                refuse_repeated(map(str, dims))
                 return FieldType(tuple(map(str, dims)), element)
         raise refuse("V01", "a field is annotated by its dims and its element.", "write Field[[I, J], float64].")
 

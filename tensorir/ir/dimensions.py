@@ -124,8 +124,10 @@ class Offset:
 
 
 def dims(names: str) -> tuple[Dimension, ...]:
-    """Several dimensions at once.
+    """Several dimensions at once, by names between spaces or commas.
 
     >>> I, J = dims("I J")
     """
+    if not isinstance(names, str):
+        raise refuse("A03", f"{names!r} is no text with the names of dims.", 'write them in one: ti.dims("I J").')
     return tuple(Dimension(name) for name in names.replace(",", " ").split())

@@ -394,6 +394,10 @@ def test_arguments_are_counted_from_the_end_too():
             "error[A41]: argnums is 't', and gradients are by arguments.\nhelp: count them: argnums=(0, 1).",
         ),
         (
+            lambda t: ti.grad(energy, 1.0)(t),
+            "error[A41]: argnums is 1.0, and gradients are by arguments.\nhelp: count them: argnums=(0, 1).",
+        ),
+        (
             lambda t: ti.value_and_grad(energy, ())(t),
             "error[A41]: argnums is (), and gradients are by arguments.\nhelp: count them: argnums=(0, 1).",
         ),

@@ -118,6 +118,20 @@ def test_a_loop_goes_on_from_the_date_of_its_state():
     ("options", "told"),
     [
         (
+            {"dt": "90"},
+            "error[A42]: dt is '90', which is no length of time.\n"
+            'help: write a number, or one with a unit: dt="90 s".',
+        ),
+        (
+            {"dt": "1 MS"},
+            "error[A42]: dt is '1 MS', which is no length of time.\n"
+            'help: write a number, or one with a unit: dt="90 s".',
+        ),
+        (
+            {"dt": float("nan")},
+            'error[A42]: dt is nan, which is no length of time.\nhelp: write a number, or one with a unit: dt="90 s".',
+        ),
+        (
             {"dt": "90 foo"},
             "error[A42]: dt is '90 foo', which is no length of time.\n"
             'help: write a number, or one with a unit: dt="90 s".',

@@ -294,7 +294,7 @@ REFUSED = {
     ),
     "a method": (
         {"forcing_method": "cubic", "start": "2000-01-01"},
-        "error[A46]: forcing_method is 'cubic'.\nhelp: it is \"linear\" or \"held\".",
+        "error[A19]: forcing_method is 'cubic'.\nhelp: it is \"linear\" or \"held\".",
     ),
     "labels": (
         {"forcing": FORCING.assign_coords(lat=[1.0, 2.0, 5.0]), "start": "2000-01-01"},

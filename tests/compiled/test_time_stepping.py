@@ -146,6 +146,22 @@ def test_a_bar_is_drawn_where_it_is_wanted_and_nowhere_else(capsys):
     [
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), -1),
          "error[A19]: n is -1, which is no number of steps.\nhelp: give 0 or more."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), "3"),
+         "error[A19]: n is '3', which is no number of steps.\nhelp: give 0 or more."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, checkpoint="states"),
+         "error[A19]: checkpoint is 'states'.\n"
+         "help: it says what gradients keep: True, False, or levels; checkpoint_dir= names a folder to go on from."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, checkpoint=-1),
+         "error[A19]: checkpoint is -1.\n"
+         "help: it says what gradients keep: True, False, or levels; checkpoint_dir= names a folder to go on from."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, keep="h"),
+         "error[A19]: keep is 'h'.\nhelp: give True, or a function of a state."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, callback=3),
+         "error[A19]: callback is 3.\nhelp: give a function of a number and a state."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, progress="bar"),
+         "error[A19]: progress is 'bar'.\nhelp: give True or False."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, forcing_method="cubic"),
+         "error[A19]: forcing_method is 'cubic'.\nhelp: it is \"linear\" or \"held\"."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, every=0),
          "error[A19]: every is 0, which is no number of steps.\nhelp: give 1 or more."),
         (lambda: ti.iterate(lambda s: (s, s), jnp.zeros(2), 3),

@@ -1,6 +1,7 @@
 """Arithmetic of fields and folds along their dims."""
 
 import operator
+import warnings
 
 import jax
 import ml_dtypes
@@ -112,6 +113,9 @@ def test_a_mask_among_numbers_is_told_to_have_the_type_of_the_numbers(dtype, nam
 
 X = np.zeros((2, 3))
 ARRAY = xr.DataArray(X, dims=("I", "J"))
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # xarray warns of dims with one name
+    SQUARE = xr.DataArray(np.zeros((2, 2)), dims=("I", "I"))
 FIRST = "dims come first: ti.as_field([I, J], x), ti.zeros({I: 10})."
 EXTEND = "write ti.extend(x, {I: 1}, ti.boundary.periodic())."
 SWAPPED = {
@@ -138,6 +142,50 @@ SWAPPED = {
     ),
     "zeros": (lambda: ti.zeros(ti.float32, {I: 3}), "A03", "the domain is a Scalar, and a domain names dims.", FIRST),
     "full": (lambda: ti.full(1.0, {I: 3}), "A03", "the domain is a float, and a domain names dims.", FIRST),
+    "an axis twice": (
+        lambda: ti.as_field([I, "I"], np.zeros((2, 2))), "A03", "two axes are named I, and each dim is one axis.",
+        "rename one of them.",
+    ),
+    "an interval twice": (
+        lambda: ti.zeros({I: 3, "I": 2}), "A03", "two axes are named I, and each dim is one axis.",
+        "rename one of them.",
+    ),
+    "an axis of a DataArray twice": (
+        lambda: ti.as_field(SQUARE), "A03", "two axes are named I, and each dim is one axis.", "rename one of them.",
+    ),
+    "an annotation with a dim twice": (
+        lambda: ti.Field[[I, I], ti.float64], "A03", "two axes are named I, and each dim is one axis.",
+        "rename one of them.",
+    ),
+    "ends between points": (
+        lambda: ti.zeros({I: (0.5, 3)}), "A03", "I: (0.5, 3) is no interval.", "write {I: (0, 10)}, or a number.",
+    ),
+    "names of dims": (
+        lambda: ti.dims([I, J]), "A03", "[Dimension('I'), Dimension('J')] is no text with the names of dims.",
+        'write them in one: ti.dims("I J").',
+    ),
+    "a dtype of NumPy": (
+        lambda: ti.zeros({I: 3}, np.float32), "A02", "<class 'numpy.float32'> is no element type.",
+        "write ti.float32, or another one of ti.",
+    ),
+    "a complex value": (
+        lambda: ti.full({I: 3}, 1j), "A02", "the value is a complex, and no real number.", "write a number.",
+    ),
+    "several values": (
+        lambda: ti.full({I: 3}, [1.0, 2.0, 3.0]), "A02", "the value is a list, and no real number.", "write a number.",
+    ),
+    "a float of NumPy": (
+        lambda: ti.full({I: 3}, np.float64(1.5), ti.int32), "A02", "the value 1.5 is a float, and the field is int32.",
+        "write a whole number.",
+    ),
+    "an integer of NumPy": (
+        lambda: ti.full({I: 3}, np.int64(300), ti.int8), "A07", "'value' is int8, which cannot hold 300.",
+        "declare a wider type.",
+    ),
+    "a value of bools": (
+        lambda: ti.full({I: 3}, np.nan, ti.bool), "A02", "the value nan is a number, and the field is bool.",
+        "write True or False.",
+    ),
     "no extents": (lambda: ti.zeros([I, J]), "A03", "nothing says how many points I, J have.", "write {I: 10}."),
     "an array without names": (
         lambda: ti.as_field(X), "A01", "'domain' is a ndarray, and no array that names its dims.",
