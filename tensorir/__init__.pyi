@@ -338,7 +338,7 @@ def jit(function: Callable[_P, _Result], /) -> Callable[_P, _Result]:
     """The function as one program of XLA, compiled with what the programs in it ask for.
 
     Results are what they are without it, with their dims, labels, units and other attributes. What the function reads
-    from outside is read anew where it has changed.
+    from outside is read anew where it has changed. Texts among the arguments are not traced: each is a program.
     """
 
 @overload

@@ -212,7 +212,7 @@ def value_and_grad(
                 _require_inexact(leaf, name or _argument_name(loss, k, arguments[k]))
         value, aux, slopes = _run_cached((positions, has_aux), loss, partial(transformed, positions), parts)
         gradients = tuple(_with_units(x, units) for x in slopes)
-        return (value, aux) if has_aux else value, gradients[0] if isinstance(argnums, int) else gradients
+        return (value, aux) if has_aux else value, gradients if np.iterable(argnums) else gradients[0]
 
     return _with_function(loss, run)
 
@@ -241,9 +241,9 @@ def _with_function(function: Callable[..., Any], run: Callable[..., Any]) -> Cal
     return run
 
 
-def _with_static_leaves(tree: Any) -> Any:
-    """The pytree with its bools, integers and texts as `Fixed`, which JAX does not trace."""
-    static = lambda x: Fixed(x) if isinstance(x, (bool, int, str)) else x
+def _with_static_leaves(tree: Any, kinds: tuple[type, ...] = (bool, int, str)) -> Any:
+    """The pytree with its leaves of some kinds, of bools, integers and texts, as `Fixed`, which JAX does not trace."""
+    static = lambda x: Fixed(x) if isinstance(x, kinds) else x
     return jax.tree_util.tree_map(static, tree, is_leaf=is_named)
 
 
@@ -286,7 +286,7 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
     """The function as one program of XLA, compiled with what the programs in it ask for.
 
     Results are what they are without it, with their dims, labels, units and other attributes. What the function reads
-    from outside is read anew where it has changed.
+    from outside is read anew where it has changed. Texts among the arguments are not traced: each is a program.
 
     >>> import xarray as xr
     >>> h = xr.DataArray([2.0, 3.0], dims="lat", coords={"lat": [60.0, 50.0]})
@@ -296,7 +296,7 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
 
     def flat(parts: Any) -> Any:
         """The `Parts` of the results, of `Parts` of positional and keyword arguments."""
-        arguments, keywords = whole(parts)
+        arguments, keywords = _without_static_leaves(parts)
         with explained():
             return apart(function(*arguments, **keywords))
 
@@ -304,7 +304,7 @@ def jit(function: Callable[..., Any], /) -> Callable[..., Any]:
 
     def run(*arguments: Any, **keywords: Any) -> Any:
         """The results for labelled arguments."""
-        parts = entered((arguments, keywords))
+        parts = entered(_with_static_leaves((arguments, keywords), (str,)))
         if not inside_trace(jax.tree_util.tree_leaves(parts)) or op_by_op() or inside_jit():
             return _run_cached("jit", function, flat, parts)
         return whole(compiled(parts))

@@ -51,6 +51,7 @@ from tensorir.fieldview.signature import (
     argument_type,
     like,
     members_of_annotation,
+    name_of_function,
     restored,
     structure,
     symbol,
@@ -98,8 +99,8 @@ class FieldOperator(Displayed, Generic[Result]):
     """Axis, direction and initial state of a scan operator; None for a field operator."""
 
     def __post_init__(self) -> None:
+        self.name: str = name_of_function(self.function)
         functools.update_wrapper(self, self.function)
-        self.name: str = self.function.__name__
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)
 

@@ -28,7 +28,7 @@ from tensorir.fieldview.plans import (
     trace_key,
 )
 from tensorir.fieldview.recorder import recorded
-from tensorir.fieldview.signature import annotations_of, argument_type, symbol
+from tensorir.fieldview.signature import annotations_of, argument_type, name_of_function, symbol
 from tensorir.fieldview.taken_types import refuse_beyond
 from tensorir.fieldview.trace import tracing
 from tensorir.ir.nodes import Fencil, Var
@@ -55,8 +55,8 @@ class Program(Displayed):
     """The names of coordinates that traces asked for."""
 
     def __post_init__(self) -> None:
+        self.name: str = name_of_function(self.function)
         functools.update_wrapper(self, self.function)
-        self.name: str = self.function.__name__
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)
 

@@ -324,6 +324,16 @@ def test_a_variable_without_numbers_is_named():
         ti.iterate(lambda s: s, state, 2)
 
 
+def test_texts_choose_the_program_of_a_compiled_function():
+    def scaled(h, kind, k=2.0):
+        return h * k if kind == "scaled" else h
+
+    h = xr.DataArray([1.0, 2.0], dims="x")
+    scale = ti.jit(scaled)
+    assert scale(h, "scaled").values.tolist() == [2.0, 4.0] and scale(h, kind="kept").values.tolist() == [1.0, 2.0]
+    assert jax.jit(lambda h: scale(h, "scaled", k=3.0).data)(h).tolist() == [3.0, 6.0]
+
+
 def test_transformations_compose_and_keep_labels():
     t = temperature()
     run = ti.jit(ti.value_and_grad(energy))

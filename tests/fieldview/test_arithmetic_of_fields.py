@@ -2,6 +2,7 @@
 
 import operator
 import warnings
+from functools import partial
 
 import jax
 import ml_dtypes
@@ -205,6 +206,14 @@ SWAPPED = {
     ),
     "a boundary": (
         lambda: ti.with_boundary({I: 1}, {I: 1}, ti.boundary.neumann()), "V30", "x is a dict, and not a field.", EXTEND,
+    ),
+    "an operator of values": (
+        lambda: ti.field_operator(3), "V19", "an operator is a function with a name, and this is an int.",
+        "write it with def.",
+    ),
+    "an operator without a name": (
+        lambda: ti.field_operator(partial(operator.mul, 2.0)), "V19",
+        "an operator is a function with a name, and this is a partial.", "write it with def.",
     ),
     "a name of a dim": (
         lambda: ti.staggered("XG", ti.Dimension("XC")), "V41",
