@@ -25,7 +25,7 @@ from tensorir.binding.arrays import (
     refuse_packed,
 )
 from tensorir.binding.labels import labels_of
-from tensorir.integers.dims import Dims, Interval
+from tensorir.integers.dims import Dims, Interval, interval_from
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import DTYPES, FLOAT64, Scalar, bcast, scalar_of
 from tensorir.runtime.errors import DiagnosticError, article, did_you_mean, refuse
@@ -307,17 +307,14 @@ def _interval_named(place: Any, interval: Interval) -> Interval | None:
     `interval`.
     """
     match place:
-        case Interval():
-            named = place
-        case (start, stop):
-            named = Interval(int(start), int(stop))
         case slice(start=start, stop=stop, step=None):
-            begin, end = interval.start if start is None else start, interval.stop if stop is None else stop
-            named = Interval(int(begin), int(end))
+            ends = interval.start if start is None else start, interval.stop if stop is None else stop
         case _ if _is_coordinate(place):
-            named = Interval(int(place), int(place) + 1)
+            ends = place, place + 1
         case _:
-            raise refuse("A03", f"{place!r} is no place along a dim.", "write a number, or an interval: (0, 4).")
+            ends = place
+    if (named := interval_from(ends)) is None:
+        raise refuse("A03", f"{place!r} is no place along a dim.", "write a number, or an interval: (0, 4).")
     return named if interval.covers(named) and named.stop >= named.start else None
 
 
@@ -341,13 +338,12 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
             match interval:
                 case int():
                     interval = Interval(0, interval)
-                case (start, stop):
-                    interval = Interval(int(start), int(stop))
                 case _:
                     pass
-            if not isinstance(interval, Interval) or interval.stop < interval.start:
+            named = interval_from(interval)
+            if named is None or named.stop < named.start:
                 raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
-            intervals.append((str(name), interval))
+            intervals.append((str(name), named))
         return Dims(tuple(intervals))
     names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)
     if not all(isinstance(n, (Dimension, str)) for n in names):

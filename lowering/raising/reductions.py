@@ -172,7 +172,8 @@ def _mapped_and_reduced(
         data = lax.select(aligned(mask, dims), data, lax.full_like(data, identity_of(op, data.dtype)))
         if present is not None and keep is not None:
             # what is absent in a slot that is skipped does not count
-            present = dense(elementwise(lambda p, k: lax.bitwise_or(p, lax.bitwise_not(k)), [present, keep], state.dims))
+            or_skipped = lambda present, keep: lax.bitwise_or(present, lax.bitwise_not(keep))
+            present = dense(elementwise(or_skipped, [present, keep], state.dims))
         return Dense(data, dims, present), inner.failures
 
     items, failures = jax.vmap(one, in_axes=(levels.axes,), axis_size=count)(levels.arrays)
