@@ -26,7 +26,7 @@ from tensorir.binding.arrays import (
     refuse_repeated,
 )
 from tensorir.binding.labels import labels_of
-from tensorir.integers.dims import Dims, Interval
+from tensorir.integers.dims import Dims, Interval, interval_from
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import DTYPES, FLOAT64, Scalar, bcast, scalar_of
 from tensorir.runtime.errors import DiagnosticError, article, did_you_mean, refuse
@@ -308,17 +308,14 @@ def _interval_named(place: Any, interval: Interval) -> Interval | None:
     `interval`.
     """
     match place:
-        case Interval():
-            named = place
-        case (start, stop):
-            named = Interval(int(start), int(stop))
         case slice(start=start, stop=stop, step=None):
-            begin, end = interval.start if start is None else start, interval.stop if stop is None else stop
-            named = Interval(int(begin), int(end))
+            ends = interval.start if start is None else start, interval.stop if stop is None else stop
         case _ if _is_coordinate(place):
-            named = Interval(int(place), int(place) + 1)
+            ends = place, place + 1
         case _:
-            raise refuse("A03", f"{place!r} is no place along a dim.", "write a number, or an interval: (0, 4).")
+            ends = place
+    if (named := interval_from(ends)) is None:
+        raise refuse("A03", f"{place!r} is no place along a dim.", "write a number, or an interval: (0, 4).")
     return named if interval.covers(named) and named.stop >= named.start else None
 
 
@@ -339,16 +336,12 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     if isinstance(domain, dict):
         intervals: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
-            match interval:
-                case numbers.Integral() if not isinstance(interval, bool):
-                    interval = Interval(0, int(interval))
-                case (numbers.Integral() as start, numbers.Integral() as stop):
-                    interval = Interval(int(start), int(stop))
-                case _:
-                    pass
-            if not isinstance(interval, Interval) or interval.stop < interval.start:
+            if isinstance(interval, numbers.Integral) and not isinstance(interval, bool):
+                interval = Interval(0, int(interval))
+            named = interval_from(interval)
+            if named is None or named.stop < named.start:
                 raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
-            intervals.append((str(name), interval))
+            intervals.append((str(name), named))
         refuse_repeated(n for n, _ in intervals)
         return Dims(tuple(intervals))
     names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)

@@ -35,7 +35,7 @@ import xarray
 
 from tensorir.binding.arrays import intervals_of
 from tensorir.inspect.intermediates import Inspection
-from tensorir.integers.dims import Interval
+from tensorir.integers.dims import Interval, interval_from
 from tensorir.ir.types import TensorType, scalar_of
 from tensorir.runtime.errors import refuse
 
@@ -172,7 +172,8 @@ class Accessor(Calls[xarray.DataArray]):
         index: dict[str, slice] = {}
         for key, wanted in domain.items():
             dim = str(key)
-            need = wanted if isinstance(wanted, Interval) else Interval(int(wanted[0]), int(wanted[1]))
+            if (need := interval_from(wanted)) is None:
+                raise refuse("A06", f"{dim}: {wanted!r} is no interval.", f"write {{{dim}: (0, 10)}}.")
             if dim not in have:
                 raise refuse("A05", f"the array has no dim {dim}, only {', '.join(have)}.")
             if not have[dim].covers(need):

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from lowering.context import Context, first_of, masks_of
+from lowering.context import Context, conjunction, first_of, masks_of
 from lowering.rules.carried import Levels, counted, levels_of, within_state
 from lowering.rules.elementwise import SCALAR
 from lowering.rules.folds import (
@@ -144,6 +144,7 @@ def _mapped_and_reduced(
     levels.
 
     `having`: per argument, whether it has the dim; a level at which one of these is absent counts as the identity.
+    An expression that is absent at a level that counts makes the result absent.
     Checks of the expression are added to the context with the first failing level.
     """
     op, mapped = fold
@@ -162,14 +163,18 @@ def _mapped_and_reduced(
             function = Lambda(f.function.params[1:], (mapped,))
             (item,) = inner.apply(Bound(function, f.env), *values)
         item = dense(item)
-        data, dims = item.data, item.dims
-        if keep is not None:
-            dims = Dims(tuple((n, state.dims[n]) for n in dict.fromkeys([*item.dims.names, *dense(keep).dims.names])))
-            data = aligned(Dense(item.data, item.dims), dims)
-            data = lax.select(aligned(dense(keep), dims), data, lax.full_like(data, identity_of(op, data.dtype)))
-        elif item.present is not None:
-            raise AssertionError("an item is absent only where its slot is")
-        return Dense(data, dims), inner.failures
+        mask = conjunction([m for m in (keep, item.present) if m is not None], state.dims)
+        if mask is None:
+            return item, inner.failures
+        mask, present = dense(mask), item.present
+        dims = Dims(tuple((n, state.dims[n]) for n in dict.fromkeys([*item.dims.names, *mask.dims.names])))
+        data = aligned(Dense(item.data, item.dims), dims)
+        data = lax.select(aligned(mask, dims), data, lax.full_like(data, identity_of(op, data.dtype)))
+        if present is not None and keep is not None:
+            # what is absent in a slot that is skipped does not count
+            or_skipped = lambda present, keep: lax.bitwise_or(present, lax.bitwise_not(keep))
+            present = dense(elementwise(or_skipped, [present, keep], state.dims))
+        return Dense(data, dims, present), inner.failures
 
     items, failures = jax.vmap(one, in_axes=(levels.axes,), axis_size=count)(levels.arrays)
     for check, failed in zip(inner.checks, failures, strict=True):
@@ -177,7 +182,10 @@ def _mapped_and_reduced(
         context.failures.append(first_of(failed))
     start = identity_of(op, items.data.dtype)
     folded = reduced(items.data, start, op, 0, context.platform, context.loose)
-    return (elementwise(SCALAR[op], [init[0], Dense(folded, items.dims)], state.dims),)
+    present = None
+    if items.present is not None:
+        present = Dense(lax.reduce(items.present.data, True, lax.bitwise_and, (0,)), items.present.dims)
+    return (elementwise(SCALAR[op], [init[0], Dense(folded, items.dims, present)], state.dims),)
 
 
 # The best element of each row and its index as one reduction of pairs, where NaN need not be kept.

@@ -79,8 +79,8 @@ def run(
         typer.Option(
             "--input",
             "-i",
-            help="A NetCDF, Zarr or npz file whose variables are parameters, or one variable of it: inp=x.nc:height; "
-            "- is standard input. May be repeated.",
+            help="A NetCDF, Zarr or npz file whose variables are parameters, or one variable of it: inp=x.nc:height, "
+            "which goes before a variable inp of another file, as --set does; - is standard input. May be repeated.",
         ),
     ] = None,
     out: Annotated[

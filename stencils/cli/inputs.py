@@ -60,6 +60,50 @@ def arrays_for(
     return {name: arrays[variable]}
 
 
+def named_by(inputs: Sequence[str], settings: Sequence[str], forcing: Sequence[str] = ()) -> dict[str, str]:
+    """The option that names a parameter, by its name; raises C04 for a parameter that two options name.
+
+    >>> named_by(["x.nc", "q=x.nc:height"], ["dt=0.1"])
+    {'q': '--input q=x.nc:height', 'dt': '--set dt=0.1'}
+    """
+    options: dict[str, str] = {}
+    for option, texts in (("--input", inputs), ("--set", settings), ("--forcing", forcing)):
+        for text in texts:
+            name, sign, _ = text.partition("=")
+            if not sign or (option == "--set" and options.get(name, "").startswith(option)):
+                continue  # --set twice is told where it is read
+            if name in options:
+                message = f"'{name}' is given by '{options[name]}' and by '{option} {text}'."
+                raise refuse("C04", message, "leave one out.")
+            options[name] = f"{option} {text}"
+    return options
+
+
+def arrays_of(
+    texts: Sequence[str], named: Mapping[str, str], owner: str, params: Collection[str], alone: Sequence[str] = (),
+    read: Callable[[Path], Mapping[str, Any]] = read_arrays, option: str = "--input",
+) -> dict[str, Any]:  # fmt: skip
+    """The arrays of several files by parameter (`arrays_for`).
+
+    An option that names a parameter (`named`) goes before a file that has a variable of its name; raises C04 where two
+    files have one.
+    """
+    arrays: dict[str, Any] = {}
+    whole: dict[str, str] = {}
+    alone = [name for name in alone if name not in named]
+    for text in texts:
+        for name, array in arrays_for(text, owner, params, alone, read).items():
+            if "=" not in text and name in named:
+                continue
+            if name in whole:
+                message = f"'{name}' is given by '{option} {whole[name]}' and by '{option} {text}'."
+                raise refuse("C04", message, f"say which: {option} {name}={text}.")
+            arrays[name] = array
+            if "=" not in text:
+                whole[name] = text
+    return arrays
+
+
 def file_of(text: str) -> Path:
     """The file of an option.
 
@@ -112,9 +156,7 @@ class Parameters:
 
 def arguments(params: Parameters, inputs: tuple[str, ...], settings: tuple[str, ...], random: bool) -> list[Any]:
     """One argument per parameter; raises A11 for one that nothing gives, C08 for a size that nothing tells."""
-    arrays: dict[str, Any] = {}
-    for text in inputs:
-        arrays.update(arrays_for(text, params.owner, params.order))
+    arrays = arrays_of(inputs, named_by(inputs, settings), params.owner, params.order)
     numbers = numbers_set(params, settings)
     sizes = {
         extent.name: int(size) for name, value in arrays.items() if name in params.arrays

@@ -10,7 +10,7 @@ import numpy as np
 
 import tensorir as ti
 from stencils.cli.files import check_target, together, write_arrays
-from stencils.cli.inputs import arrays_for
+from stencils.cli.inputs import arrays_of, named_by
 from stencils.cli.modules import module_of, named_object
 from stencils.cli.options import only_known, pairs
 from tensorir.ir.types import BOOL, DTYPES
@@ -33,9 +33,7 @@ def run(
     offsets = {
         n: o for n, o in module.items() if hasattr(o, "source") and isinstance(getattr(o, "target", None), tuple)
     }
-    arrays: dict[str, Any] = {}
-    for text in inputs:
-        arrays.update(arrays_for(text, function.program.name, [*params, *offsets]))
+    arrays = arrays_of(inputs, named_by(inputs, settings), function.program.name, [*params, *offsets])
     numbers = pairs(settings, "value", "dt=0.1")
     only_known(numbers, params, function.program.name, "parameter")
     for name, text in numbers.items():

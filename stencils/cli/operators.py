@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorir as ti
 from stencils.cli.files import ARRAYS, Names, check_target, opened_or_read, read_arrays
-from stencils.cli.inputs import arrays_for
+from stencils.cli.inputs import arrays_of
 from stencils.cli.options import only_known, pairs
 from stencils.cli.run import Request, check_steps, clock_from, deliver, encoded, forcing_of, on_host, silent
 from tensorir.runtime.errors import Interrupted, did_you_mean, refuse
@@ -30,9 +30,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
         if not request.devices.join():
             request, say = replace(request, out=None, plot=None), silent
     names = list(operator.signature.parameters)
-    arrays: dict[str, Any] = {}
-    for text in request.inputs:
-        arrays.update(arrays_for(text, operator.name, names, names, read))
+    arrays = arrays_of(request.inputs, request.named, operator.name, names, names, read)
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, names, operator.name, "parameter")
     numbers = {name: _read_number(name, text) for name, text in settings.items()}
@@ -43,6 +41,7 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
             raise refuse("C13", f"no input has a dim '{dim}'.", did_you_mean(dim, have))
     inside = {n: dims.inside(a) for n, a in arrays.items()}
     forcing = {n: dims.inside(a) for n, a in forcing_of(request, operator.name, names).items()}
+    inside = {n: a for n, a in inside.items() if n not in forcing}
     begin = time.perf_counter()
     run = operator if request.devices is None else request.devices.distributed(operator)
     first = {n: a.isel(time=0, drop=True).compute() for n, a in forcing.items()}

@@ -30,7 +30,7 @@ from stencils.cli.files import (
     together,
     write_arrays,
 )
-from stencils.cli.inputs import arrays_for, file_of
+from stencils.cli.inputs import arrays_of, file_of, named_by
 from stencils.cli.look import text_of
 from stencils.cli.options import Devices, feedback, only_known, pairs, stepped
 from stencils.cli.resuming import Progress, Steps, Stopped, identity, keep, resumed
@@ -151,6 +151,11 @@ class Request:
     forcing_method: str | None = None
     checkpoint: Path | None = None
     checkpoint_every: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The option that names a parameter, by its name; raises C04 where there are two."""
+        return named_by(self.inputs, self.settings, self.forcing)
 
     @property
     def often(self) -> int | str:
@@ -302,9 +307,7 @@ def forcing_of(request: Request, owner: str, params: Sequence[str]) -> dict[str,
 
     Raises C03 for one without the dim time, and for other backends than XLA.
     """
-    forced: dict[str, Any] = {}
-    for text in request.forcing:
-        forced.update(arrays_for(text, owner, params, (), open_arrays))
+    forced = arrays_of(request.forcing, request.named, owner, params, (), open_arrays, "--forcing")
     for name, array in forced.items():
         if "time" not in array.dims:
             raise refuse("C03", f"'{name}' of --forcing has no dim 'time'.", "give it as --input.")
@@ -379,10 +382,8 @@ def _arguments(program: Any, request: Request) -> dict[str, Any]:
     sizes = () if isinstance(program, Fencil) else program.sizes
     written = {c.output.name if hasattr(c.output, "name") else str(c.output) for c in program.closures}
     inputs = [n for n in params if n not in written]
-    values: dict[str, Any] = {}
     read = open_arrays if request.chunks else read_arrays if request.devices is None else opened_or_read
-    for text in request.inputs:
-        values.update(arrays_for(text, program.name, params, inputs, read))
+    values = arrays_of(request.inputs, request.named, program.name, params, inputs, read)
     settings = pairs(request.settings, "value", "dt=0.1")
     only_known(settings, [*params, *sizes], program.name, "parameter")
     for name, value in settings.items():

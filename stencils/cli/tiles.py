@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import tensorir as ti
-from stencils.cli.files import check_source, check_target, read_arrays, together, write_arrays
-from stencils.cli.inputs import differ
+from stencils.cli.files import check_source, check_target, together, write_arrays
+from stencils.cli.inputs import arrays_of, differ, named_by
 from stencils.cli.options import only_known, pairs
 from tensorir.runtime.errors import refuse
 from tensorir.tile.types import Pointer
@@ -74,9 +74,7 @@ def run(
     """
     check_target(out, (".npz",))
     module, name, params = _choose_entry(path, entry)
-    values: dict[str, Any] = {}
-    for text in inputs:
-        values.update(read_arrays(Path(text)))
+    values = arrays_of(inputs, named_by(inputs, settings), name, params)
     for key, text in pairs(settings, "value", "n=8").items():
         values[key] = _read_number(key, text)
     only_known(values, params, name, "parameter")

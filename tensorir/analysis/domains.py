@@ -21,7 +21,7 @@ from typing import Any
 
 from tensorir.analysis.access_functions import Reads
 from tensorir.binding.programs import BoundProgram
-from tensorir.integers.dims import Dims
+from tensorir.integers.dims import Dims, interval_from
 from tensorir.integers.sets import IntegerSet
 from tensorir.ir.nodes import Expr, Fencil, Var
 from tensorir.ir.rewrite import values, with_values
@@ -98,6 +98,9 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
 
     Raises A15 for a name that no output has, A16 for an interval that is not inside of the output's.
     """
+    if not hasattr(out, "items"):
+        message = f"{out!r} is no part of an output: it has an interval for each dim."
+        raise refuse("A16", message, 'write {"I": (0, 5)}.')
     names = {p.name for p in fencil.results}
     dims = [d for p in fencil.results for d in p.type.dims]
     for key in map(str, out):
@@ -106,16 +109,22 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     part_of: dict[Var, Dims] = {}
     for p in fencil.results:
         intervals = {str(k): v for k, v in out.items() if str(k) not in names}
-        own_intervals: dict[Any, Any] = dict(*[v for k, v in out.items() if str(k) == p.name])
+        own_intervals: Any = next((v for k, v in out.items() if str(k) == p.name), {})
+        if not hasattr(own_intervals, "items"):
+            message = f"{own_intervals!r} is no part of '{p.name}': it has an interval for each dim."
+            raise refuse("A16", message, f'write {{"{p.name}": {{"I": (0, 5)}}}}.')
         for key in map(str, own_intervals):
             if key not in p.type.dims:
                 raise refuse("A15", f"'{p.name}' has no dim {key}.", did_you_mean(key, list(p.type.dims)))
         intervals |= {str(k): v for k, v in own_intervals.items()}
         part = p.type.dims
-        for dim, interval in Dims.of(intervals).items:
+        for dim, ends in intervals.items():
             whole = part.get(dim)
             if whole is None:
                 continue
+            interval = interval_from(ends)
+            if interval is None or interval.stop < interval.start:
+                raise refuse("A16", f"{dim}: {ends!r} is no interval.", f'write {{"{dim}": (0, 5)}}.')
             if not whole.covers(interval):
                 message = f"{dim}{interval} is not inside of {dim}{whole}, all of '{p.name}'."
                 raise refuse("A16", message, f"ask for a part of {dim}{whole}.")

@@ -11,28 +11,31 @@ or an operator that others call is written anew, and what was traced before woul
 >>> closure_fingerprint(moved) == before
 False
 
-Numbers, texts, arrays and what holds them are told by value. Other objects are told by which they are, with those of
-their attributes whose names the code has: `settings.dt` is looked at, and what else the settings hold is not. Programs
-never change: fencils are told by what they are equal to, and what is compiled by which it is.
+Numbers, texts, arrays, tables of pandas and what holds them are told by value. Other objects are told by which they
+are, with those of their attributes whose names the code has, or that of functions which it reads and may hand them to:
+`settings.dt` is looked at, and what else the settings hold is not. Programs never change: fencils are told by what they
+are equal to, and what is compiled by which it is.
 """
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import functools
 import hashlib
 import os
 import sys
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from tensorir.binding.arrays import is_traced, kind_of
+from tensorir.binding.arrays import is_traced
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.memory import RecentCache, remembered
 
@@ -42,7 +45,11 @@ _INSTALLED = tuple(
 )
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 """Methods that code calls by syntax, so that their names are not among those of the code."""
-_PLAIN = (bool, int, float, complex, str, bytes)
+_PLAIN = (bool, int, float, complex, str, bytes, range)
+_CONTAINERS = (
+    tuple, list, dict, set, frozenset, deque, OrderedDict, defaultdict, np.ndarray, bytearray, memoryview, array.array
+)  # fmt: skip
+"""Types whose objects have no attributes but those of the type."""
 
 
 def closure_fingerprint(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Hashable:
@@ -132,7 +139,7 @@ READS: RecentCache[int, Reads] = RecentCache("reads of functions", 256)
 
 def _look_at(function: Callable[..., Any]) -> _Look:
     inner = _users(function)
-    return _Look({}, () if inner is None else _names(inner.__code__), Reads())
+    return _Look({}, () if inner is None else _names_reached(inner), Reads())
 
 
 class _Same:
@@ -182,19 +189,12 @@ class _Look:
             return before
         held, kind = cast("tuple[Any, Any]", (value, type(value)))
         frozen = (tuple, frozenset, np.generic, Fencil)
-        by_contents = isinstance(value, (np.ndarray, list, set, Mapping)) or kind_of(value) == "xarray"
-        if not isinstance(value, frozen) and (by_contents or _is_open(kind)):
+        contents = self._contents(held)
+        if not isinstance(value, frozen) and (contents is not None or _is_open(kind)):
             self.reads.steady = False
-        if isinstance(value, (np.ndarray, np.generic)):
-            return _array(np.asarray(held))
-        if kind_of(value) == "xarray":
-            return self._labelled(value)
-        if isinstance(value, (tuple, list)):
-            return kind, tuple(map(self.key_of, held))
-        if isinstance(value, (set, frozenset)):
-            return kind, frozenset(map(self.key_of, held))
-        if isinstance(value, Mapping):
-            return kind, tuple([(self.key_of(k), self.key_of(v)) for k, v in list(held.items())])
+        if contents is not None:
+            # a subclass may have attributes beside
+            return (kind, contents) if kind in _CONTAINERS else (kind, contents, *self.inside(value))
         if getattr(kind, "told_by_identity", False):
             return _Same(value)
         if isinstance(value, Fencil):
@@ -203,6 +203,30 @@ class _Look:
             fields = [self.key_of(getattr(value, f.name)) for f in dataclasses.fields(value)]
             return type(value), *fields, *self.inside(value)
         return _Same(value), *self.inside(value)
+
+    def _contents(self, value: Any) -> Hashable | None:
+        """The key of what an array, a table or a container holds; None for other objects."""
+        match _holder(type(value)):
+            case "":
+                return None
+            case "array":
+                mask = np.ma.getmask(value)
+                return _array(np.asarray(value)), None if mask is np.ma.nomask else _array(np.asarray(mask))
+            case "xarray":
+                return self._labelled(value)
+            case "sequence":
+                return tuple(map(self.key_of, value))
+            case "set":
+                return frozenset(map(self.key_of, value))
+            case "mapping":
+                return tuple([(self.key_of(k), self.key_of(v)) for k, v in list(value.items())])
+            case "index":
+                return self.key_of(list(value.names)), _array(value.to_numpy())
+            case "series":
+                return self.key_of(value.index), self.key_of(value.name), _array(value.to_numpy())
+            case "table":
+                columns = tuple([_array(column.to_numpy()) for _, column in value.items()])
+                return self.key_of(value.index), self.key_of(value.columns), columns
 
     def _labelled(self, value: Any) -> Hashable:
         """The key of a DataArray or Variable: numbers, coordinates and attributes; the identity if it is traced."""
@@ -228,13 +252,16 @@ class _Look:
             case _ if (function := _users(value)) is not None:
                 if value is not function:
                     self.reads.attributes.append((value, "function", function))
-                look = _Look(self.seen, _names(function.__code__), self.reads)
+                look = _Look(self.seen, _names_reached(function), self.reads)
                 yield from map(look.key_of, look.read_by(function))
+                if function.__dict__:
+                    attributes = [self._at(function.__dict__, name) for name in self.names]
+                    yield from [self.key_of(a) for a in attributes if a is not MISSING]
             case _:
                 yield from self._attributes(value)
 
     def read_by(self, function: FunctionType) -> Iterator[Any]:
-        """The defaults of a function, the globals that its code (`names`) may read, and its closure cells.
+        """The defaults of a function, the globals that its code may read, and its closure cells.
 
         Records them.
         """
@@ -242,7 +269,10 @@ class _Look:
             self.reads.attributes.append((function, name, getattr(function, name)))
         yield from function.__defaults__ or ()
         by_name: Mapping[str, Any] = function.__kwdefaults__ or {}
-        for place, name in (*((by_name, n) for n in by_name), *((function.__globals__, n) for n in self.names)):
+        for place, name in (
+            *((by_name, n) for n in by_name),
+            *((function.__globals__, n) for n in _names(function.__code__)),
+        ):
             if (value := self._at(place, name)) is not MISSING:
                 yield value
         for cell in function.__closure__ or ():
@@ -284,7 +314,7 @@ class _Look:
         yield self.key_of(function)
         inner = _users(function)
         if inner is not None and not isinstance(owner, ModuleType):
-            yield _Look(self.seen, _names(inner.__code__), self.reads).key_of(owner)
+            yield _Look(self.seen, _names_reached(inner), self.reads).key_of(owner)
 
     def _before(self, value: Any) -> int | None:
         """The number under which a value was looked at for these names, None if this is the first time."""
@@ -293,6 +323,29 @@ class _Look:
             return self.seen[key][0]
         self.seen[key] = len(self.seen), value
         return None
+
+
+@functools.lru_cache(maxsize=256)
+def _holder(
+    kind: type[Any],
+) -> Literal["array", "xarray", "sequence", "set", "mapping", "index", "series", "table", ""]:
+    """The kind of the contents by which objects of a type are told; "" if they are told by which they are."""
+    if issubclass(kind, (np.ndarray, np.generic, bytearray, memoryview, array.array)):
+        return "array"
+    xarray, pandas = sys.modules.get("xarray"), sys.modules.get("pandas")
+    if xarray is not None and issubclass(kind, (xarray.DataArray, xarray.Variable)):
+        return "xarray"
+    if issubclass(kind, Sequence):
+        return "sequence"
+    if issubclass(kind, Set):
+        return "set"
+    if issubclass(kind, Mapping):
+        return "mapping"
+    if pandas is not None and issubclass(kind, pandas.Index):
+        return "index"
+    if pandas is not None and issubclass(kind, pandas.Series):
+        return "series"
+    return "table" if pandas is not None and issubclass(kind, pandas.DataFrame) else ""
 
 
 def _is_open(kind: type[Any]) -> bool:
@@ -323,3 +376,22 @@ def _names(code: CodeType) -> tuple[str, ...]:
     """The global and attribute names in code and in the functions nested in it."""
     inside = [c for c in code.co_consts if isinstance(c, CodeType)]
     return tuple(dict.fromkeys((*code.co_names, *(n for c in inside for n in _names(c)))))
+
+
+def _names_reached(function: FunctionType) -> tuple[str, ...]:
+    """The names in the code of a function, and of the functions that it finds in its globals and closure, and so on."""
+    reached: dict[int, FunctionType] = {}
+    waiting = [function]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in reached:
+            continue
+        reached[id(one)] = one
+        held = [one.__globals__.get(name) for name in _names(one.__code__)]
+        for cell in one.__closure__ or ():
+            with suppress(ValueError):  # not assigned yet
+                held.append(cell.cell_contents)
+        waiting += [inner for value in held if callable(value) and (inner := _users(value)) is not None]
+    if len(reached) == 1:
+        return _names(function.__code__)
+    return tuple(dict.fromkeys(name for one in reached.values() for name in _names(one.__code__)))

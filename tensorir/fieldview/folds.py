@@ -114,6 +114,19 @@ def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
             raise refuse("V17", f"ti.{name} takes no {option}={value!r}.", remedy_of_fold(name, option), at=here())
 
 
+def _listed(dim: Any, name: str) -> list[Any] | None:
+    """The dims of a fold as a list, None for all; raises V17 for what names no dims, as an axis does."""
+    if dim is None or dim is ...:
+        return None
+    if isinstance(dim, Dimension | str):
+        return [dim]
+    try:
+        return list(dim)
+    except TypeError:
+        message = f"{dim!r} is no dim to fold along."
+        raise refuse("V17", message, f"name dims: ti.{name}(x, I).", at=here()) from None
+
+
 def _folded(
     x: Any, dim: Along, name: str, op: str, init: Callable[[Scalar], Any], options: Mapping[str, Any]
 ) -> Traced:
@@ -135,8 +148,8 @@ def _folded(
     if op == "plus" and element.is_integer and element.bits < 32:
         message = f"a sum of {element} would wrap around in {element} (xarray's has 64 bits)."
         raise refuse("V17", message, f"convert it: ti.{name}(ti.astype(x, ti.int32)).", at=here())
-    dims_folded = [dim] if isinstance(dim, Dimension | str) else list(value.dims if dim is None or dim is ... else dim)
-    names = list(dict.fromkeys(map(str, dims_folded)))
+    dims_folded = _listed(dim, name)
+    names = list(dict.fromkeys(map(str, value.dims if dims_folded is None else dims_folded)))
     for dim_name in names:
         if dim_name not in value.dims:
             has = ", ".join(value.dims) or "none"
@@ -193,7 +206,7 @@ def mean(x: Value, dim: Along = None, weights: Any = None, **options: Any) -> Va
     """
     current()
     _refuse_options("mean", options)
-    value = wrap(x)
+    value, dim = wrap(x), _listed(dim, "mean")  # a list, since it is read twice
     if not (isinstance(value.element, Scalar) and value.element.is_float):
         message = f"a mean is one of floats, and this is {value.element}."
         raise refuse("V17", message, "convert it: ti.astype(x, ti.float64).", at=here())

@@ -13,7 +13,7 @@ from tensorir.binding.arrays import is_tuple, type_of_named
 from tensorir.fieldview.array_types import Places, Value
 from tensorir.fieldview.trace import current
 from tensorir.fieldview.traced import Shifting, Traced, assignable, make, power, through, unify, wrap
-from tensorir.integers.dims import Dims, Interval
+from tensorir.integers.dims import Dims, Interval, interval_from
 from tensorir.ir import build
 from tensorir.ir import typing_rules as rules
 from tensorir.ir.build import displaced
@@ -197,10 +197,11 @@ def broadcast(x: Value, dims: Sequence[Dimension | str] | Places) -> Value:
     if missing:
         message = f"the field varies along {', '.join(missing)}, which broadcast does not name."
         raise refuse("V15", message, "name all its dims.", at=here())
-    intervals = Dims.of(dims) if isinstance(dims, Mapping) else Dims()
-    for name, interval in intervals.items:
-        if name not in value.dims:
-            value = make("add_dim", value, static=(name, interval.start, interval.stop))
+    for name, ends in dims.items() if isinstance(dims, Mapping) else ():
+        if (interval := interval_from(ends)) is None:
+            raise refuse("V15", f"{name}: {ends!r} is no interval.", f"write {{{name}: (0, 10)}}.", at=here())
+        if str(name) not in value.dims:
+            value = make("add_dim", value, static=(str(name), interval.start, interval.stop))
     return cast("Value", value)
 
 

@@ -25,7 +25,7 @@ from tensorir.binding.calls import at_sizes, check_names, missing
 from tensorir.binding.programs import BoundProgram
 from tensorir.fieldview.trace import current, named
 from tensorir.fieldview.traced import Traced, number_as, tuple_of, wrap
-from tensorir.integers.dims import Dims, Interval
+from tensorir.integers.dims import Dims, Interval, interval_from
 from tensorir.ir import build
 from tensorir.ir.build import coerced
 from tensorir.ir.nodes import Closure, Expr, Fencil, Var
@@ -86,12 +86,15 @@ def recorded() -> Generator[Recorder]:
 def domain_of(domain: Any) -> Dims:
     """The dims of a `domain=` argument {dim: (start, stop)}; raises V22 for anything else, and for stop < start."""
     intervals: dict[str, Interval] = {}
+    no_domain = refuse("V22", "a domain is intervals by dim.", "write domain={I: (1, 9), J: (0, 5)}.")
     try:
-        for dim, i in dict(domain).items():
-            start, stop = (i.start, i.stop) if isinstance(i, Interval) else i
-            intervals[str(dim)] = Interval(int(start), int(stop))
+        ends_by_dim = dict(domain)
     except (TypeError, ValueError):
-        raise refuse("V22", "a domain is intervals by dim.", "write domain={I: (1, 9), J: (0, 5)}.") from None
+        raise no_domain from None
+    for dim, ends in ends_by_dim.items():
+        if (interval := interval_from(ends)) is None:
+            raise no_domain
+        intervals[str(dim)] = interval
     for dim, i in intervals.items():
         if i.stop < i.start:
             raise refuse("V22", f"the domain {dim}{i} stops before it starts.", "an interval is (start, stop).")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, cast
 
 from tensorir.runtime.errors import Displayed, article, refuse
@@ -65,6 +66,30 @@ class Interval(Displayed):
         return f"Interval({self.start}, {self.stop})"
 
 
+def interval_from(ends: Any) -> Interval | None:
+    """The interval of an Interval, a range or a pair of whole numbers; None for anything else.
+
+    >>> interval_from((1, 4)), interval_from(range(4)), interval_from((0.5, 4))
+    (Interval(1, 4), Interval(0, 4), None)
+    """
+    if isinstance(ends, Interval):
+        return ends
+    if isinstance(ends, range):
+        return Interval(ends.start, ends.stop) if ends.step == 1 else None
+    try:
+        start, stop = map(_whole, ends)
+    except (TypeError, ValueError):  # no pair, or not of whole numbers
+        return None
+    return Interval(start, stop)
+
+
+def _whole(number: Any) -> int:
+    """A whole number as an int; raises TypeError for others."""
+    if isinstance(number, Real) and float(number).is_integer():
+        return int(number)
+    return operator.index(cast("Any", number))
+
+
 def hull(parts: Sequence[Interval]) -> Interval:
     """The smallest interval that holds all parts."""
     result = parts[0]
@@ -103,13 +128,13 @@ class Dims(Displayed):
 
     @staticmethod
     def of(pairs: Mapping[Any, Any] | None = None, /, **more: Any) -> Dims:
-        """From names (or Dimensions) and intervals (or pairs of integers)."""
-        return Dims(
-            tuple(
-                (str(name), i if isinstance(i, Interval) else Interval(int(i[0]), int(i[1])))
-                for name, i in {**(pairs or {}), **more}.items()
-            )
-        )
+        """From names (or Dimensions) and intervals (or pairs of integers); raises T31 for what is no interval."""
+        intervals: list[tuple[str, Interval]] = []
+        for name, ends in {**(pairs or {}), **more}.items():
+            if (interval := interval_from(ends)) is None:
+                raise refuse("T31", f"{name}: {ends!r} is no interval.", f"write {{{name}: (0, 10)}}.")
+            intervals.append((str(name), interval))
+        return Dims(tuple(intervals))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -241,7 +241,11 @@ def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **m
     """
     if isinstance(element, str):
         element = SCALARS[{"float": "float64", "int": "int32"}.get(element, element)]
-    return TensorType(element, Dims.of(dims, **more))
+    intervals = Dims.of(dims, **more)
+    for dim, interval in intervals.items:
+        if interval.stop < interval.start:
+            raise refuse("T31", f"{dim}{interval} stops before it starts.", "the smaller bound comes first.")
+    return TensorType(element, intervals)
 
 
 def bcast(types: Iterable[TensorType | Dims]) -> Dims:

@@ -62,6 +62,9 @@ def test_numbers_are_set_and_a_wrong_run_ends_with_1(kernel, capsys):
     assert "error[TH01]: load_view_tko reads element 8 of '%p' in block (2, 0, 0)" in capsys.readouterr().err
     assert call("run", "k.mlir", "--input", "in.npz", "--set", "q=1") == 2
     assert "error[A08]: 'twice' has no parameter 'q'." in capsys.readouterr().err
+    assert call("run", "k.mlir", "--input", "p=in.npz:p", "--set", "p=1") == 2
+    assert "error[C04]: 'p' is given by '--input p=in.npz:p' and by '--set p=1'." in capsys.readouterr().err
+    assert call("run", "k.mlir", "--input", "p=in.npz:p", "--grid", "2") == 0
     assert call("run", "k.mlir", "--input", "in.npz", "--grid", "two") == 2
     assert "error[C11]: '--grid two' is no grid." in capsys.readouterr().err
 

@@ -2,10 +2,13 @@
 
 import functools
 import math
+from array import array
+from collections import UserList, deque
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import tensorir as ti
@@ -146,8 +149,27 @@ class Numbers:
     entries: list = field(default_factory=lambda: [1.0, 1.0])
 
 
+class Rates(list):
+    scale = 1.0
+
+
+def scale(x):
+    return scale.factor * x
+
+
+scale.factor = 1.0
+
+
 def put(holder, key, value):
     holder[key] = value
+
+
+def through(holder):
+    return rate(holder)
+
+
+def rate(holder):
+    return holder.rate
 
 
 HOLDERS = {
@@ -157,6 +179,21 @@ HOLDERS = {
     "a data class": (Numbers(), lambda w: w.entries[1], lambda w: put(w.entries, 1, 3.0)),
     "a dict of dicts": ({"a": {"b": 1.0}}, lambda w: w["a"]["b"], lambda w: put(w["a"], "b", 3.0)),
     "a set": ({1.0}, min, lambda w: (w.clear(), w.add(3.0))),
+    "a deque": (deque([1.0]), lambda w: w[0], lambda w: put(w, 0, 3.0)),
+    "a list of a user": (UserList([1.0]), lambda w: w[0], lambda w: put(w, 0, 3.0)),
+    "bytes": (bytearray([1]), lambda w: float(w[0]), lambda w: put(w, 0, 3)),
+    "an array of Python": (array("d", [1.0]), lambda w: w[0], lambda w: put(w, 0, 3.0)),
+    "a mask": (np.ma.masked_array([1.0, 3.0], [False, False]), lambda w: w.min(), lambda w: put(w, 0, np.ma.masked)),
+    "a series": (pd.Series({"a": 1.0}), lambda w: w["a"], lambda w: put(w, "a", 3.0)),
+    "a table": (pd.DataFrame({"a": [1.0]}), lambda w: w["a"][0], lambda w: put(w, "a", [3.0])),
+    "labels": (pd.Series([5.0], [1.0]), lambda w: w.index[0], lambda w: setattr(w, "index", [3.0])),
+    "an attribute of a list": (Rates(), lambda w: w.scale, lambda w: setattr(w, "scale", 3.0)),
+    "an attribute of a function": (scale, lambda w: w(1.0), lambda w: setattr(w, "factor", 3.0)),
+    "an object that goes through functions": (
+        SimpleNamespace(rate=1.0),
+        lambda w: through(w),
+        lambda w: setattr(w, "rate", 3.0),
+    ),
 }
 
 

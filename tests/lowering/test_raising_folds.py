@@ -422,6 +422,24 @@ def test_elements_that_are_absent_are_left_out(op: str) -> None:
     agree(text, {"x": Draw(1).array("float", (0, 4))}, {"mapped reduction"}, {"reduction"}, T=table)
 
 
+@pytest.mark.parametrize("step", ["a + x × c", "max(a, c)"])
+@pytest.mark.parametrize("reads", ["z", "⟪T⟫(y)"], ids=["all levels", "levels skipped"])
+@pytest.mark.parametrize("is_argument", [True, False], ids=["argument", "captured"])
+def test_a_fold_that_reads_what_is_absent_is_absent(step: str, reads: str, is_argument: bool) -> None:
+    state = "tensor<float, V[0:3]>"
+    (param, arg), dim = ((f", c: {state}", ", c") if is_argument else ("", "")), ", K" if reads == "z" else ""
+    text = f"""f(out: {state}, there: tensor<bool, V[0:3]>, y: tensor<float, E[0:4]>, z: tensor<float, V[0:3], K[0:40]>,
+               N: tensor<int, V[0:3], _NB_E[0:1]>, T: tensor<int, V[0:3], _NB_E[0:40]>) {{
+      let c = ⟪N, 0⟫(y);
+      let r = reduce(λ(a: {state}, x: {state}{param}) → {step}, 0.25{dim})({reads}{arg});
+      out ← if can_deref(r) then r else -1.0; there ← can_deref(r); }}"""
+    r = Draw(1)
+    table = np.random.default_rng(3).integers(-1, 4, (3, 40)).astype(np.int32)
+    table[1] = -1
+    arrays = {"y": r.array("float", (0, 4)), "z": r.array("float", (0, 3), (0, 40))}
+    agree(text, arrays, {"mapped reduction"}, N=np.array([[2], [-1], [-1]], np.int32), T=table)
+
+
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0])
 @pytest.mark.parametrize("op", ["+", "min", "max"])
 def test_special_values_come_through(op: str, special: float) -> None:

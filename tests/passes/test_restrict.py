@@ -73,6 +73,24 @@ def test_a_dim_that_no_output_has_is_refused():
     )
 
 
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"I": 3}, "I: 3 is no interval."),
+        ({"I": (0.5, 2)}, "I: (0.5, 2) is no interval."),
+        ({"out": {"I": (2, 1)}}, "I: (2, 1) is no interval."),
+        ({"out": (0, 3)}, "(0, 3) is no part of 'out': it has an interval for each dim."),
+        ("I", "'I' is no part of an output: it has an interval for each dim."),
+    ],
+)
+def test_a_part_that_is_none_is_refused(part, said):
+    f = ti.parse("f(out: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { out ← x; }")
+    for of_part in (ti.passes.restrict, ti.inspect.domains):
+        with pytest.raises(ti.DiagnosticError) as caught:
+            of_part(f, part)
+        assert str(caught.value).startswith(f"error[A16]: {said}\nhelp: write ")
+
+
 @st.composite
 def parts(draw):
     """A program, one of its results, and a part of that."""
