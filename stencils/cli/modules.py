@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tensorir.runtime.errors import did_you_mean, refuse
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
+from tensorir.runtime.locations import raised_at
 
 
 def is_named(program: Path) -> bool:
@@ -68,6 +69,12 @@ def _load_file(path: Path) -> Any:
         spec.loader.exec_module(module)
     except ModuleNotFoundError as error:
         raise refuse("C11", f"'{path}' imports '{error.name}', which is not there.", "install it.") from None
+    except DiagnosticError:
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        message = f"'{path}' cannot be executed: {type(error).__name__}: {error}"
+        raise refuse("C11", message, at=raised_at(error)) from None
     return module
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import Parameter
 from typing import Any
 
 import tensorir as ti
@@ -42,6 +43,11 @@ def run(operator: Any, request: Request, say: Callable[[str], None], warn: Calla
     inside = {n: dims.inside(a) for n, a in arrays.items()}
     forcing = {n: dims.inside(a) for n, a in forcing_of(request, operator.name, names).items()}
     inside = {n: a for n, a in inside.items() if n not in forcing}
+    for name, parameter in operator.signature.parameters.items():
+        is_named = parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        if is_named and parameter.default is Parameter.empty and name not in {**inside, **numbers, **forcing}:
+            hint = f"write --input {name}=arrays.nc, or --set {name}=1."
+            raise refuse("A11", f"'{name}' of '{operator.name}' is not given.", hint)
     begin = time.perf_counter()
     run = operator if request.devices is None else request.devices.distributed(operator)
     first = {n: a.isel(time=0, drop=True).compute() for n, a in forcing.items()}

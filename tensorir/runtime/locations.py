@@ -22,6 +22,8 @@ from tensorir.runtime.memory import remembered
 _BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OURS = tuple(os.path.join(_BESIDE, package) + os.sep for package in ("tensorir", "lowering"))
 """The folders whose frames are not the user's."""
+COMMANDS = os.path.join(_BESIDE, "stencils", "cli") + os.sep
+"""The folder of the command line, which no line of the user calls."""
 
 
 def here() -> Span:
@@ -37,7 +39,7 @@ def raised_at(problem: BaseException) -> Span:
     span, step = NOWHERE, problem.__traceback__
     while step is not None:
         frame = step.tb_frame
-        if not frame.f_code.co_filename.startswith(OURS) and not _is_library(frame):
+        if not frame.f_code.co_filename.startswith((*OURS, COMMANDS)) and not _is_library(frame):
             span = _span(frame, step.tb_lasti)
         step = step.tb_next
     return span
@@ -126,11 +128,13 @@ def assigned() -> tuple[object, str]:
 
 
 def _users() -> FrameType | None:
-    """The innermost frame that is neither of this package nor of a library that called it, such as JAX."""
+    """The innermost frame that is neither of this package nor of a library that called it, such as JAX; None where
+    that is the command line's.
+    """
     frame = inspect.currentframe()
     while frame is not None and (frame.f_code.co_filename.startswith(OURS) or _is_library(frame)):
         frame = frame.f_back
-    return frame
+    return None if frame is not None and frame.f_code.co_filename.startswith(COMMANDS) else frame
 
 
 _LIBRARIES = frozenset(("jax", "jaxlib", "numpy", "equinox", "xarray", "pandas"))
