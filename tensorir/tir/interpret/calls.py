@@ -186,8 +186,8 @@ def _address_of(node: n.Call) -> Run:
 
 
 def _access_ptr(node: n.Call) -> Run:
-    """`tvm_access_ptr(type, data, offset, extent, mask)`, or `buffer.access_ptr(mask, ...)`."""
-    if isinstance(node.args[0], n.Buffer):
+    """`tvm_access_ptr(type, data, offset, extent, mask)`, or `buffer.access_ptr(mask, ...)`, or of an element."""
+    if isinstance(node.args[0], n.Buffer | n.BufferLoad):
         return _handle(node.args[0], node.span)
     kind, data, offset = (_plain(a) for a in node.args[:3])
     base, step = compiled(data), compiled(offset)

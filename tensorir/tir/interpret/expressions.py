@@ -184,6 +184,8 @@ def _cast(value: n.Expr, node: n.Cast) -> Run:
     inner, source, target = compiled(value), value.dtype.element, node.dtype.element
     if source == target or target.code == "handle":
         return inner
+    if source.is_handle:
+        raise refuse("TR20", f"a handle cannot become {node.dtype}.", at=node.span)
     if not (source.is_float and target.is_integer and not target.is_bool):
         return lambda m: cast(inner(m), source, target)
 

@@ -91,6 +91,8 @@ def _store(node: n.BufferStore) -> Act:
     vector = node.value.dtype.lanes != 1
     source, target = node.value.dtype.element, node.buffer.dtype.element
     convert = source != target
+    if convert and source.is_handle:
+        raise refuse("TR20", f"a handle is stored into {buffer.name!r}, which holds {buffer.dtype}.", at=span)
     fold, term = (None, None) if (update := update_of(node)) is None else (update[0], compiled(update[1]))
 
     def run(m: Machine) -> None:
@@ -193,7 +195,7 @@ def _assert(node: n.AssertStmt) -> Act:
 
     def run(m: Machine) -> None:
         holds = condition(m)
-        if not np.all(holds) and np.any(m.narrowed(~holds)):
+        if not np.all(holds) and np.any(m.narrowed(np.equal(holds, 0))):  # a condition may be a whole number
             raise refuse("TR10", f"{node.kind}: {message}", at=node.span, notes=m.where())
 
     return run
