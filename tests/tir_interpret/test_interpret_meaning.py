@@ -205,6 +205,19 @@ for tx in T.thread_binding(2, thread="threadIdx.x"):
         assert A[tx], "no"
         B[tx] = 5
 """),
+    "numbers are conditions that hold where they are not 0": ([1, 2, 3, 0], [111, 11, 10, 1000], """
+for i in range(3):
+    if A[i] and A[i + 1]:
+        B[i] = B[i] + 1
+    if A[i] or A[i + 1]:
+        B[i] = B[i] + 10
+for tx in T.thread_binding(4, thread="threadIdx.x"):
+    if A[tx]:
+        B[tx] = B[tx] + T.Select(not A[tx], 500, 0)
+    else:
+        B[tx] = B[tx] + 1000
+    B[tx] = B[tx] + T.if_then_else(A[3 - tx], 0, 100)
+"""),
     "extremes nest": (IN_ORDER, [3, 2], """
 for i in range(2):
     B[i] = T.max(T.min(A[i + 3], 3 - i), 1)
