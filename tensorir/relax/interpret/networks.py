@@ -44,7 +44,7 @@ def _linear(x: Array, weight: Array, bias: Array | None = None, out_dtype: Any =
 
 
 def _einsum(operands: Any, subscripts: str) -> Array:
-    return np.asarray(np.einsum(subscripts, *operands)).astype(operands[0].dtype)
+    return np.asarray(np.einsum(subscripts, *map(_wide, operands))).astype(operands[0].dtype)
 
 
 # ------------------------------------------------------------------------------------------------------------- windows
@@ -157,6 +157,8 @@ def _pool(count: int, average: bool) -> Callable[..., Array]:
         layout: str,
         out_layout: Any = None,
     ) -> Array:
+        if data.dtype == np.bool_:
+            raise NotImplementedError("truth values have no sums and no largest one")
         x = _wide(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
         sides = sides_of(_many(padding, count), count)
