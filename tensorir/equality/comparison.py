@@ -76,6 +76,7 @@ from tensorir.ir.nodes import Call, Var
 from tensorir.ir.rewrite import postorder, values
 from tensorir.ir.types import DTYPES, Scalar
 from tensorir.runtime.errors import refuse
+from tensorir.runtime.randomness import generator
 
 __all__ = ["Level", "Verdict", "at_sizes", "equivalent"]
 
@@ -392,7 +393,7 @@ def _check_names(assumed: Assumptions, f: Member, sizes: Mapping[str, int]) -> N
 
 def _over_the_reals(f: Member, g: Member, how: _How, sizes: Mapping[str, int], solver: Solver) -> Verdict:
     """The verdict of evaluation at random points, and an input that separates the programs."""
-    rng = np.random.default_rng(how.seed)
+    rng = generator(how.seed)
     least = min((p.type.dims.size for p in f.inputs), default=0)
     count = max(how.inputs, min(MOST_INPUTS, ELEMENTS // max(least, 1))) if least < MANY else how.inputs // 2
     evaluate = Evaluator(f, g)
@@ -472,7 +473,7 @@ def _sampled(
     sizes: Mapping[str, int] | None = None,
 ) -> Verdict:  # fmt: skip
     """Runs of both programs at random inputs, as far as rounding tells."""
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     ran, apart = 0, 0.0
     if isinstance(f, Called) or isinstance(g, Called):
         if f.proof() == g.proof():
@@ -522,7 +523,7 @@ def _edges(f: Member, g: Member, how: _How, sizes: Mapping[str, int]) -> str:
     """Differences of programs where numbers are infinite or NaN, in words."""
     if not any(s.is_float for p in f.inputs for s in p.type.leaves):
         return ""
-    rng = np.random.default_rng(how.seed)
+    rng = generator(how.seed)
     for turn in range(2):
         given = special(f, rng, turn, how.assumed, sizes)
         told = edge_difference(f, run(f, given), run(g, given))

@@ -38,7 +38,7 @@ from tensorir.ir.types import TensorType
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
 from tensorir.passes.restrict import with_small_buffers
-from tensorir.runtime.errors import DiagnosticError
+from tensorir.runtime.errors import DiagnosticError, did_you_mean, refuse
 
 # Closures that write adjacent parts of one output become one.
 
@@ -236,6 +236,9 @@ class Inline(Pass):
         if self.functions:
             closures = with_values(closures, inlined(values(closures), named=self.named))
         buffer_names = set(self.buffers.replace(",", " ").split())
+        outputs = [p.name for p in fencil.params if p in {c.output for c in fencil.closures}]
+        for name in sorted(buffer_names.difference(outputs)):
+            raise refuse("N22", f"'{fencil.name}' has no output '{name}'.", did_you_mean(name, outputs))
         if not self.keep:
             buffer_names |= fencil.buffers
         params = fencil.params

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tensorir.runtime.errors import DiagnosticError, refuse
+from tensorir.runtime.randomness import generator
 from tensorir.tenstorrent.grid import (
     AXES,
     DEFAULTS,
@@ -141,7 +142,7 @@ def _compared(check: _Check, shares: Sequence[Ranges], stated: Sequence[Ranges],
             return Verdict(tiles, counts, check.runs, *found, len(kinds))
     if found := check.tiles(range(tiles)) or check.empty():
         return Verdict(tiles, counts, check.runs, *found)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     for share in shares:
         if found := check.orders(share, orders, rng):
             return Verdict(tiles, counts, check.runs, *found)
@@ -151,7 +152,7 @@ def _compared(check: _Check, shares: Sequence[Ranges], stated: Sequence[Ranges],
 
 def arguments(func: n.PrimFunc, seed: int = 0) -> list[Any]:
     """Arguments for a kernel: random numbers of the type of each buffer, small integers, and 1 for scalars."""
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     found: list[Any] = []
     for param in func.params:
         buffer = func.buffer_map.get(param)

@@ -709,6 +709,12 @@ def test_an_assumption_that_is_none_is_refused(assumed, told):
     assert str(caught.value) == told
 
 
+def test_a_seed_that_is_none_is_refused():
+    f, g = (ti.parse(GATHERED.format(mode)) for mode in ("clamp", "zero"))
+    with pytest.raises(DiagnosticError, match=r"B14.*the seed is -3"):
+        ti.equivalent(f, g, seed=-3)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -191,6 +191,18 @@ def test_an_operator_without_a_program_is_refused_by_name():
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "operator", "said"),
+    [
+        ("float32", "left_shift(x, x)", "R.left_shift cannot be lifted here: a shift of a float."),
+        ("bool", "nn.softmax(x)", "R.nn.softmax cannot be lifted here: the exponential of bool."),
+    ],
+)
+def test_an_operator_on_what_it_is_not_for_is_refused(kind: str, operator: str, said: str):
+    text = f'@R.function\ndef main(x: R.Tensor((3,), "{kind}")):\n    return R.{operator}'
+    assert refusal(text).splitlines()[0] == f"model:3:12: error[TL01]: {said}"
+
+
 SPEAKING = """
 @R.function
 def main(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")):

@@ -91,6 +91,13 @@ def test_a_pipeline_of_what_is_no_pass_is_refused(given):
         ti.passes.Pipeline(given)
 
 
+def test_a_buffer_to_inline_is_an_output():
+    f = ti.parse("f(out: tensor<float, I[0:9]>, x: tensor<float, I[0:9]>) { out ← x; }")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.passes.Pipeline('inline(buffers="ot")')(f)
+    assert str(caught.value) == "error[N22]: 'f' has no output 'ot'.\nhelp: did you mean 'out'?"
+
+
 def test_a_pass_alone_is_a_pipeline():
     inline = ti.passes.Pipeline("inline").passes[0]
     assert ti.passes.Pipeline(inline).passes == (inline,)

@@ -208,6 +208,13 @@ def test_four_orders_give_equal_bits(cores, capacity):
     assert not arrays[2].any()  # arguments are never changed
 
 
+@pytest.mark.parametrize("seed", [-3, 2.5, None])
+def test_a_seed_is_a_whole_number(seed):
+    program = ti.tt.split(main(matmul(64, 96, 96)))
+    with pytest.raises(ti.DiagnosticError, match=rf"B14.*the seed is {seed}, and a seed is a whole number from 0 up"):
+        ti.tt.simulate(program, matrices(), cores=2, seed=seed)
+
+
 def test_a_simulation_has_the_bits_of_the_kernel_on_its_grid():
     arrays = matrices(256, 256, 256)
     func = main(matmul(256, 256, 256))

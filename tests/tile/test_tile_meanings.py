@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tile as tile
 
 
@@ -232,6 +233,8 @@ def test_a_negative_bound_is_large_where_a_loop_counts_unsigned():
     for word, wanted in (("unsigned", 2), ("", 0)):
         text = body.format(word) if word else body.format(word).replace("step %low", "step %one")
         assert launch(text, np.zeros(1, np.int32), params="%p: tile<ptr<i32>>")[0].tolist() == [wanted]
+        module = tile.parse(f"cuda_tile.module @kernels {{ entry @k(%p: tile<ptr<i32>>) {{ {text} }} }}")
+        assert ti.lift(module, args=[np.zeros(1, np.int32)])(np.zeros(1, np.int32))[0].tolist() == [wanted]
 
 
 def test_arrays_of_other_libraries_are_taken():

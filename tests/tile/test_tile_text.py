@@ -179,6 +179,7 @@ def test_values_of_hints_are_noted_beyond_each_side_of_their_range(hint, right, 
     ("f32", "0x7F800000", np.inf), ("f16", "1.0e9", np.inf), ("bf16", "3.140625", 3.140625), ("f64", "0.1", 0.1),
     ("i8", "255", -1), ("i8", "0x80", -128), ("i64", "-9223372036854775808", -(2**63)), ("i1", "-1", True),
     ("f8E4M3FN", "0x7E", 448.0), ("tf32", "1.0", 1.0), ("f8E8M0FNU", "0x80", 2.0),
+    ("f32", "1.0e-999999999", 0.0), ("f32", "-7.1e-46", -(2.0**-149)),
 ])  # fmt: skip
 def test_literals_are_their_numbers(element, literal, value):
     module = tile.parse(f"entry @k() {{ %x = constant <{element}: {literal}> : tile<2x{element}> }}")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tensorir as ti
 import tensorir.tile as tile
 from tensorir.tile.interpret.elements import pack, unpack
 from tensorir.tile.interpret.meanings import MEANINGS
@@ -104,6 +105,16 @@ def test_single_bits_are_0_and_minus_1_where_they_are_signed():
     assert meaning("maxi {}, {} unsigned : tile<i1>", a, b, element="i1").tolist() == [False, True, True, True]
     less = meaning("cmpi less_than {}, {}, signed : tile<i1> -> tile<i1>", a, b, element="i1")
     assert less.tolist() == [False, False, True, False]
+
+
+def test_the_least_number_of_one_bit_over_minus_1_has_no_result_in_a_lift():
+    module = tile.parse("""entry @k(%p: tile<ptr<i1>>) {
+      %a, %t = load_ptr_tko weak %p : tile<ptr<i1>> -> tile<i1>, token
+      %b = divi %a, %a signed : tile<i1>
+      %u = store_ptr_tko weak %p, %b : tile<ptr<i1>>, tile<i1> -> token }""")
+    one = np.array([True])
+    assert tile.interpret(module, "k", [one])[0].tolist() == [False]
+    assert ti.lift(module, args=[one])(one)[0].tolist() == [False]
 
 
 def test_conversions_of_integers():

@@ -53,6 +53,40 @@ def test_the_interpreter_runs_whole_tiles(name, checked):
     assert_close(name, [after[k] for k in kernel.outputs])
 
 
+ROWS = """
+import tilelang.language as T
+@T.prim_func
+def main(A: T.Tensor((3, 4), "{0}"), B: T.Tensor((3, 4), "{0}")):
+    with T.Kernel(1, threads=32):
+        a = T.alloc_shared((3, 4), "{0}")
+        f = T.alloc_fragment((3, 4), "{0}")
+        r = T.alloc_fragment((3, 1), "{0}")
+        T.copy(A, a)
+        T.copy(A, f)
+        {1}
+"""
+NAN = np.array([[1, np.nan, 3, 2], [np.nan] * 4, [np.nan, 5, -6, np.nan]])
+FOLDED = {  # of rows with NaN, or of truth values
+    "a maximum": ("float32", "T.reduce_max(f, r); T.copy(r, B[:, 0:1])", [3, -np.inf, 5]),
+    "a minimum": ("float32", "T.reduce_min(f, r); T.copy(r, B[:, 0:1])", [1, np.inf, -6]),
+    "the largest size": ("float32", "T.reduce_absmax(f, r); T.copy(r, B[:, 0:1])", [3, 0, 6]),
+    "the last running maximum": ("float32", "T.cummax(a, dim=1); T.copy(a[:, 3:4], B[:, 0:1])", [3, np.nan, 5]),
+    "a NaN that is carried": ("float16", "T.reduce_max(f, r, nan_propagate=True); T.copy(r, B[:, 0:1])", [np.nan] * 3),
+    "a sum of truth values": ("bool", "T.reduce_sum(f, r); T.copy(r, B[:, 0:1])", [True, True, True]),
+}
+
+
+@pytest.mark.parametrize("what", FOLDED)
+def test_folds_pass_over_nan_unless_they_carry_it(what):
+    dtype, line, wanted = FOLDED[what]
+    func = ti.tir.parse(ROWS.format(dtype, line))["main"]
+    rows = NAN.astype(dtype)
+    interpreted = ti.tir.interpret(func, rows, np.zeros_like(rows))[1]
+    lifted = ti.lift(func, numerics="exact")(rows, np.zeros_like(rows))[0]
+    for found in (interpreted, lifted):
+        np.testing.assert_array_equal(found[:, 0], np.asarray(wanted, dtype))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_lift_computes_the_same(name):
     kernel = KERNELS[name]

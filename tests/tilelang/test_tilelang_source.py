@@ -348,6 +348,13 @@ WRONG = {
     "x = [0] * 10 ** 6": "k.py:10:13: error[TS20]: this sequence would have more than 10,000 members.",
     "x = 10 ** 10 ** 10": "k.py:10:13: error[TS20]: constants of this size are no part of TVMScript.",
     "x = f'{3:1000000000d}'": "k.py:10:13: error[TS04]: this is formatted with more than 999 characters.",
+    "T.access_ptr()": "k.py:10:9: error[TS24]: T.access_ptr needs 'base'.",
+    "T.access_ptr(a, offset=2)": "k.py:10:9: error[TS24]: T.access_ptr has no parameter 'offset'.",
+    "for k in T.unroll('x'):\n            pass": "k.py:10:18: error[TS21]: the bounds of a loop are integers.",
+    "x = T.ceildiv(1, 0)": "k.py:10:13: error[TS20]: this divides by zero.",
+    "x = '%d' % 'x'": "k.py:10:13: error[TS20]: this is not computed: %d format: a real number is required, not str.",
+    "T.device_assert('x')": "k.py:10:25: error[TS20]: the condition is a string, not bool.",
+    "T.reducer_init(a, 'x')": "k.py:10:27: error[TS20]: what a reducer starts from is a number, and this is a string.",
     "x = [i for i in range(10 ** 12)]": "k.py:10:25: error[TS04]: this sequence has more than 100,000 items.",
 }
 
@@ -469,6 +476,13 @@ BOUND = {
     "a list that a function gets": "def more(x):\n    x.append(8)\nif torch.x.y():\n    more(r)\nM = len(r)",
     "entries that only Python knows": "q.update(a=os.cpu_count())\nM = q['a']",
     "mappings that only Python knows": "q.update(os.environ)\nM = q['a']",
+    "an import that may fail": "try:\n    import flash_attn\n    M = 64\nexcept ImportError:\n    M = 16",
+    "what follows such an import": "try:\n    import flash_attn\nexcept ImportError:\n    pass\nelse:\n    M = 64",
+    "a call that may fail": "try:\n    torch.cuda.current_device()\n    M = 64\nexcept Exception:\n    pass",
+    "a branch on an import": "try:\n    import mla\n    k = 1\nexcept ImportError:\n    k = 0\nif k:\n    M = 64",
+    "a list after an import": "try:\n    import mla\n    r.append(3)\nexcept ImportError:\n    pass\nM = len(r)",
+    "a result of an import": "def f():\n    try:\n        import mla\n        return 64\n    except ImportError:\n"
+    "        return 16\nM = f()",
     "a method that is not known": "q.popitem()\nM = len(q)",
 }
 
@@ -487,6 +501,11 @@ FOLLOWED = {
     "for c in r:\n    torch.x(c @ 3)\nM = r[0]": 8,
     "try:\n    M = 64\nfinally:\n    for k in range(os.cpu_count()):\n        pass": 64,
     "if len(r) == 1:\n    M = 64\n    x = os @ 3": 64,
+    "try:\n    import mla\n    k = 1\nexcept ImportError:\n    k = 0\nM = 64": 64,
+    "try:\n    import math\n    M = 64\nexcept ImportError:\n    M = 16": 64,
+    "try:\n    import mla\n    M = 64\nexcept ImportError:\n    raise SystemExit()": 64,
+    "def f():\n    for k in r:\n        try:\n            import mla\n            for j in r:\n                break\n"
+    "        except ImportError:\n            pass\n    return 64\nM = f()": 64,
     "x = f(len(r @ 3), sum(r))\nM = r[0] + len(r)": 9,
     "global M\nM = 64": 64,
     "del q['a']\nM = q.get('a', 3)": 3,

@@ -199,6 +199,25 @@ C = T.decl_buffer((3,), "int32", data=A.data, elem_offset=2, strides=[2])
 for i in range(3):
     B[i] = C[i]
 """),
+    "a number is asserted where threads take part": ([1, 0], [5], """
+for tx in T.thread_binding(2, thread="threadIdx.x"):
+    if tx < 1:
+        assert A[tx], "no"
+        B[tx] = 5
+"""),
+    "numbers are conditions that hold where they are not 0": ([1, 2, 3, 0], [111, 11, 10, 1000], """
+for i in range(3):
+    if A[i] and A[i + 1]:
+        B[i] = B[i] + 1
+    if A[i] or A[i + 1]:
+        B[i] = B[i] + 10
+for tx in T.thread_binding(4, thread="threadIdx.x"):
+    if A[tx]:
+        B[tx] = B[tx] + T.Select(not A[tx], 500, 0)
+    else:
+        B[tx] = B[tx] + 1000
+    B[tx] = B[tx] + T.if_then_else(A[3 - tx], 0, 100)
+"""),
     "extremes nest": (IN_ORDER, [3, 2], """
 for i in range(2):
     B[i] = T.max(T.min(A[i + 3], 3 - i), 1)
@@ -252,6 +271,8 @@ class Module:
     [
         ("for i in range(8):\n    B[i] = T.Select(i > 0, A[i - 1], 9)", "index -1 is outside of dimension 0 of 'A'"),
         ('assert A[0] > 3, "too small"\nB[0] = 1', "too small"),
+        ("B[0] = A.access_ptr(1)", "a handle is stored into 'B', which holds int32"),
+        ("B[0] = T.Cast('int32', A.data)", "a handle cannot become int32"),
         ('T.call_packed("my.function", A[0])', r"the external function 'my\.function' is not known"),
     ],
 )

@@ -473,7 +473,8 @@ def _over(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def compute(x: Array, axis: Any = None, keepdims: bool = False) -> Array:
         wide = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind not in "iub" else x
-        return np.asarray(function(wide, axis=_axes(axis), keepdims=keepdims)).astype(x.dtype)
+        found = np.asarray(function(wide, axis=_axes(axis), keepdims=keepdims))
+        return _astype(found, element_type(x)) if found.dtype.kind == "f" else found.astype(x.dtype)
 
     return compute
 
@@ -509,10 +510,10 @@ def _median(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
     if isinstance(axis, tuple) and len(axis) > 1:
         raise NotImplementedError("TVM states the median over all of several axes, and takes it over the first")
     if axis is None or not isinstance(axis, int | tuple) or (isinstance(axis, tuple) and not axis):
-        flat = np.sort(x.ravel())
-        return np.asarray(flat[(flat.size - 1) // 2])
+        flat = x.ravel()
+        return np.asarray(flat[sorting(flat, 0, True)[(flat.size - 1) // 2]])
     along = int(axis if isinstance(axis, int) else axis[0])
-    order = np.argsort(x, axis=along, kind="stable")
+    order = sorting(x, along, True)
     place = np.take(order, [(x.shape[along] - 1) // 2], along)
     values = np.take_along_axis(x, place, along)
     return (values, place) if keepdims else (values.squeeze(along), place.squeeze(along))

@@ -44,7 +44,7 @@ def _linear(x: Array, weight: Array, bias: Array | None = None, out_dtype: Any =
 
 
 def _einsum(operands: Any, subscripts: str) -> Array:
-    return np.asarray(np.einsum(subscripts, *operands)).astype(operands[0].dtype)
+    return np.asarray(np.einsum(subscripts, *map(_wide, operands))).astype(operands[0].dtype)
 
 
 # ------------------------------------------------------------------------------------------------------------- windows
@@ -157,6 +157,8 @@ def _pool(count: int, average: bool) -> Callable[..., Array]:
         layout: str,
         out_layout: Any = None,
     ) -> Array:
+        if data.dtype == np.bool_:
+            raise NotImplementedError("truth values have no sums and no largest one")
         x = _wide(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
         sides = sides_of(_many(padding, count), count)
@@ -587,8 +589,10 @@ def _affine_grid(theta: Array, size: Any, align_corners: bool = True) -> Array:
 def _reflected(x: Array, size: int, align_corners: bool) -> Array:
     """Coordinates folded back at the borders as often as they leave them."""
     reach, start = (size - 1, 0.0) if align_corners else (size, -0.5)
+    if not reach:
+        return np.zeros_like(x)
     far = np.abs(start - x)
-    times = (far.astype(np.int32) // reach).astype(np.int32)
+    times = (_places(far) // reach).astype(np.int32)
     extra = far - times * reach
     folded: Array = np.where(times % 2 == 0, extra + start, reach - extra + start)
     found: Array = np.where((x >= start) & (x <= reach + start), x, folded)
@@ -617,33 +621,37 @@ def _grid_sample(
             x = -half + (x + 1) * grid.dtype.type(size) * half
         places.append(x)
     cubic = method == "bicubic"
+    reach = 2 if cubic else 1
     if not cubic:
-        places = [_kept(x, size, padding_mode, align_corners) for x, size in zip(places, sizes, strict=True)]
+        places = [_kept(x, size, padding_mode, align_corners, reach) for x, size in zip(places, sizes, strict=True)]
     if method == "nearest":
-        return _pixels(data, [np.rint(x).astype(int) for x in places])
-    lows = [np.floor(x).astype(int) for x in places]
+        return _pixels(data, [_places(np.rint(x)) for x in places])
+    lows = [np.floor(x) for x in places]
     parts = [(x - low).astype(grid.dtype) for x, low in zip(places, lows, strict=True)]
     weights = [weights_of(part, "cubic" if cubic else "linear", -0.75) for part in parts]
     found = np.zeros((), data.dtype)
     for corner in product(*(range(-1, 3) if cubic else range(2) for _ in sizes)):
-        at = [low + k for low, k in zip(lows, corner, strict=True)]
+        at = [(low + k).astype(grid.dtype) for low, k in zip(lows, corner, strict=True)]
         if cubic:
-            at = [
-                _kept(x.astype(grid.dtype), size, padding_mode, align_corners).astype(int)
-                for x, size in zip(at, sizes, strict=True)
-            ]
+            at = [_kept(x, size, padding_mode, align_corners, reach) for x, size in zip(at, sizes, strict=True)]
         share: Array = np.ones((), data.dtype)
         for weight, k in zip(weights, corner, strict=True):
             share = share * weight[k]
-        found = found + _pixels(data, at) * share[:, None]
+        found = found + _pixels(data, [_places(x) for x in at]) * share[:, None]
     return found.astype(data.dtype)
 
 
-def _kept(x: Array, size: int, padding_mode: str, align_corners: bool) -> Array:
-    """Coordinates brought inside, where the padding asks for it."""
+def _places(x: Array) -> Array:
+    """Whole coordinates; what no int32 is near to, NaN too, is 0, as any float that becomes an integer."""
+    return np.where(np.abs(x) < 2.0**31, x, 0).astype(np.int32)
+
+
+def _kept(x: Array, size: int, padding_mode: str, align_corners: bool, reach: int) -> Array:
+    """Coordinates brought inside, or without padding to where all that a method reads lies outside."""
     if padding_mode == "reflection":
         x = _reflected(x, size, align_corners)
-    return x if padding_mode == "zeros" else np.clip(x, 0, size - 1).astype(x.dtype)
+    low, high = (-reach - 1, size + reach) if padding_mode == "zeros" else (0, size - 1)
+    return np.clip(x, low, high).astype(x.dtype)
 
 
 def _pixels(data: Array, at: list[Array]) -> Array:

@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from tensorir.ir.types import INT32, dtype_of
+from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, SCALARS, dtype_of
 from tensorir.lifting.nests.terms import Number, Term
-from tensorir.relax.lift.elementwise import converted, element, whole, widened
-from tensorir.relax.lift.reductions import computed_in, matmul
+from tensorir.relax.lift.elementwise import converted, element, total, whole, widened
+from tensorir.relax.lift.indexing import picked
+from tensorir.relax.lift.reductions import computed_in
 from tensorir.relax.lift.reshaping import padded, permuted, reshaped
-from tensorir.relax.lift.values import Value, apply, constant, fold
+from tensorir.relax.lift.values import Value, apply, constant, fold, number
 from tensorir.relax.operators import reordered, sides_of, with_last_windows
 from tensorir.tir.lift.intrinsics import op
 
+Array = Any
 _WINDOW: tuple[str, ...] = ("u", "v", "w")
 
 
@@ -127,12 +129,16 @@ def _pool(count: int, average: bool) -> Callable[..., Value]:
         data: Value, pool_size: Any, strides: Any, padding: Any, dilation: Any, ceil_mode: Any,
         count_include_pad: Any, layout: str, out_layout: Any = None,
     ) -> Value:  # fmt: skip
+        if data.element == BOOL:
+            raise NotImplementedError("truth values have no sums and no largest one")
         x = widened(_ordered(data, layout, f"NC{spatial}"))
         size, steps, gaps = (_many(v, count) for v in (pool_size, strides, dilation))
         sides = sides_of(_many(padding, count), count)
         more = with_last_windows(sides, x.shape[2:], size, steps, gaps) if ceil_mode else sides
-        limits = np.finfo(dtype_of(x.element)) if x.element.is_float else np.iinfo(dtype_of(x.element))
-        low = 0 if average else limits.min
+        if average and not x.element.is_float:  # the sum of a window has room
+            x = converted(x, SCALARS["uint64"] if x.element == SCALARS["uint64"] else INT64)
+        limits = np.finfo if x.element.is_float else np.iinfo
+        low = 0 if average else limits(dtype_of(x.element)).min
         over = dict(zip(_WINDOW, size, strict=False))
 
         def term(ix: Any, further: Any, read: Any) -> Term:
@@ -165,21 +171,28 @@ def _counts(
 
 
 def _adaptive(count: int) -> Callable[..., Value]:
-    """Means of parts that cover an axis: a product with a table of ones, divided by how many there are."""
+    """Means of parts that cover an axis, of which neighbours may share an element."""
     spatial = "DHW"[3 - count :]
 
     def compute(data: Value, output_size: Any = None, layout: str = "", out_layout: Any = None) -> Value:
         x = widened(_ordered(data, layout, f"NC{spatial}"))
+        x = x if x.element.is_float else converted(x, FLOAT64)
         sizes = x.shape[2:] if output_size is None else _many(output_size, count)
         for k, size in enumerate(sizes):
             along, length = 2 + k, x.shape[2 + k]
-            table = np.zeros((length, size), dtype_of(x.element))
-            for i in range(size):
-                start, stop = i * length // size, -(-(i + 1) * length // size)
-                table[start:stop, i] = 1 / (stop - start)
-            order = [*(a for a in range(x.rank) if a != along), along]
-            back = sorted(range(x.rank), key=lambda a, order=order: order[a])
-            x = permuted(matmul(permuted(x, order), constant(table, "share")), back)
+            starts = [i * length // size for i in range(size)]
+            widths = [-(-(i + 1) * length // size) - start for i, start in enumerate(starts)]
+            width = max(widths)
+            every: Array = np.add.outer(starts, np.arange(width))
+            if length != size * width:
+                x = picked(x, along, every.clip(0, length - 1).reshape(-1))
+            x = reshaped(x, (*x.shape[:along], size, width, *x.shape[along + 1 :]))
+            wide = (size, width, *(1 for _ in x.shape[along + 2 :]))
+            if min(widths) < width:  # what lies in no part may be infinite
+                inside = np.arange(width) < np.array(widths)[:, None]
+                x = apply("if", constant(inside.reshape(wide), "inside"), x, number(0, x.element))
+            table: Array = np.array(widths, dtype_of(x.element)).reshape(size, *wide[2:])
+            x = apply("divides", total(x, (along + 1,), False), constant(table, "count"))
         return _ordered(converted(x, data.element), f"NC{spatial}", out_layout or layout)
 
     return compute

@@ -240,6 +240,8 @@ def _topk(
 
 def softmax(x: Value, along: int, logarithm: bool = False) -> Value:
     """The exponentials along an axis, divided by their sum; or the logarithm of that."""
+    if not x.element.is_float:
+        raise NotImplementedError(f"the exponential of {x.element}")
     wide = widened(x)
     moved = apply("minus", wide, reduced("max", neutral("max", wide.element), wide, (along,), True))
     powers = apply("exp", moved)

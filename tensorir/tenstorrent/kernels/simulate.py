@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tensorir.runtime.errors import NOWHERE, did_you_mean, refuse
+from tensorir.runtime.randomness import generator
 from tensorir.tenstorrent.grid import number
 from tensorir.tenstorrent.kernels.nodes import (
     MOVES,
@@ -205,7 +206,7 @@ def simulate(
     fault = next(iter((*ownership(program), *unwritten(program), *unread(program))), None)
     if fault is None:
         with np.errstate(all="ignore"):
-            fault = deep(lambda: run.all(enumerate(share), known, np.random.default_rng(seed)))
+            fault = deep(lambda: run.all(enumerate(share), known, generator(seed)))
     values = [give(v.view) if isinstance(v, Pointer) else v for v in given[: len(given) - 4]]
     return Simulation(program, tuple(run.trace), fault, tuple(values))
 

@@ -115,7 +115,10 @@ def rounded_bits(element: Element, text: str) -> int:
     value = float(text)
     if element.name == "f64":
         return int(np.float64(value).view(np.uint64))
-    if np.isfinite(value):
+    if value == 0:  # what underflows has an exponent of any size, and is on the side of its digits
+        error = np.copysign(float(any("1" <= digit <= "9" for digit in text.lower().partition("e")[0])), value)
+        odd = to_odd(np.array([value]), np.array([error]))
+    elif np.isfinite(value):
         exact = Fraction(text)
         error = float((exact > Fraction(value)) - (exact < Fraction(value)))
         odd = to_odd(np.array([value]), np.array([error]))

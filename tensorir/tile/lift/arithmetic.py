@@ -353,7 +353,8 @@ def _undefined(op: Operation, x: Expr, y: Expr, quotient: bool) -> Expr | None:
     """The elements at which a division has no result; None if it always has one."""
     scalar, by = y.tensor.element, _constant(y)
     assert isinstance(scalar, Scalar)
-    least = scalar.range.start if scalar.kind == "int" else None
+    # of an i1 the least number is -1, whatever type it is divided in
+    least = element_of(op.results[0].type).range[0] if scalar.kind == "int" else None
     if by is not None and by != 0 and (by != -1 or least is None):
         return None
     bad = call("eq", y, literal(0, scalar))

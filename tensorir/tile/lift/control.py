@@ -236,10 +236,12 @@ def _for(t: Context, op: Operation, translate: Translate) -> None:
 
 def _rounds(t: Context, op: Operation, lower: Number, upper: Number, step: Number) -> tuple[Index, int]:
     """The trip count of a loop, and its upper bound."""
+    is_unsigned = bool(op.attribute("unsignedCmp"))
     by = step.known
+    if by is not None and is_unsigned:
+        by %= 1 << step.element.bits
     if by is not None and by <= 0:
         return number(0), 0
-    is_unsigned = bool(op.attribute("unsignedCmp"))
     if by is not None and lower.sum is not None and upper.sum is not None:
         spans = [n.sum.range(t.ranges) for n in (lower, upper) if n.sum is not None]
         if not is_unsigned or all(s is not None and s[0] >= 0 for s in spans):
@@ -262,7 +264,8 @@ def _rounds(t: Context, op: Operation, lower: Number, upper: Number, step: Numbe
     if by != 1:
         rest = call("divides", rest, call("max", width, one))
         if by is None:
-            positive = call("greater", parts[2], literal(0, parts[2].tensor.leaves[0]))
+            zero = literal(0, parts[2].tensor.leaves[0])
+            positive = call("greater", width, literal(0, kind)) if is_unsigned else call("greater", parts[2], zero)
             before = call("and", before, positive)
     count = call("min", call("plus", rest, one), literal(MOST_ROUNDS, kind))
     count = call("if", before, converted(count, INT32), literal(0, INT32))

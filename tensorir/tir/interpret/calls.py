@@ -13,7 +13,7 @@ from tensorir.runtime.errors import NOWHERE, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, ELIDED, EXTERNAL, GPU_ONLY, awaits_block, builtin_of, launched
 from tensorir.tir.interpret.accesses import access, pointer_to
-from tensorir.tir.interpret.machine import CODE, Code, Machine, compiled, execute
+from tensorir.tir.interpret.machine import CODE, Code, Machine, compiled, execute, holds
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major, strided
 from tensorir.tir.interpret.threads import keeps_storage
 from tensorir.tir.interpret.tiles import compile_tile
@@ -186,8 +186,8 @@ def _address_of(node: n.Call) -> Run:
 
 
 def _access_ptr(node: n.Call) -> Run:
-    """`tvm_access_ptr(type, data, offset, extent, mask)`, or `buffer.access_ptr(mask, ...)`."""
-    if isinstance(node.args[0], n.Buffer):
+    """`tvm_access_ptr(type, data, offset, extent, mask)`, or `buffer.access_ptr(mask, ...)`, or of an element."""
+    if isinstance(node.args[0], n.Buffer | n.BufferLoad):
         return _handle(node.args[0], node.span)
     kind, data, offset = (_plain(a) for a in node.args[:3])
     base, step = compiled(data), compiled(offset)
@@ -286,7 +286,7 @@ def _allreduce(node: n.Call) -> Run:
     assert isinstance(count, n.IntImm)
     size = count.value
     values = [compiled(_plain(a)) for a in node.args[1 : 1 + size]]
-    condition = compiled(_plain(node.args[1 + size]))
+    condition = holds(_plain(node.args[1 + size]))
     results = [_handle(a, node.span) for a in node.args[2 + size : 2 + 2 * size]]
     indices = [compiled(_plain(a)) for a in node.args[2 + 2 * size :]]
 

@@ -23,7 +23,7 @@ from tensorir.tir.interpret.accesses import (
     check_shift,
 )
 from tensorir.tir.interpret.calls import compile_builtin, compile_function_call
-from tensorir.tir.interpret.machine import Machine, Run, compiled, scalable
+from tensorir.tir.interpret.machine import Machine, Run, compiled, holds, scalable
 from tensorir.tir.interpret.memory import Pointer, View
 from tensorir.tir.interpret.values import Value, cast, constant, is_array, meaning, operator, plain
 
@@ -49,7 +49,7 @@ def _place(var: n.Var, dtype: DataType, index: n.Expr, span: Span) -> Callable[[
 
 def load(node: n.Load) -> Run:
     """The element at an index behind a pointer; 0 in lanes that the predicate leaves out."""
-    place, predicate = _place(node.buffer_var, node.dtype, node.index, node.span), compiled(node.predicate)
+    place, predicate = _place(node.buffer_var, node.dtype, node.index, node.span), holds(node.predicate)
     vector = node.dtype.lanes != 1
 
     def run(m: Machine) -> Value:
@@ -68,7 +68,7 @@ def store(node: n.Store) -> Callable[[Machine], None]:
     """The element at an index behind a pointer becomes the value, where the predicate holds."""
     source = node.value.dtype
     place, value = _place(node.buffer_var, source, node.index, node.span), compiled(node.value)
-    predicate, vector = compiled(node.predicate), source.lanes != 1
+    predicate, vector = holds(node.predicate), source.lanes != 1
 
     def run(m: Machine) -> None:
         new = cast(value(m), source.element, source.element)
@@ -90,7 +90,7 @@ def reduction(node: n.Reduce) -> Run:
     combiner = node.combiner
     start = [compiled(e) for e in (node.init or combiner.identity_element)]
     results, sources = [compiled(e) for e in combiner.result], [compiled(e) for e in node.source]
-    condition = compiled(node.condition)
+    condition = holds(node.condition)
     axes = [(a.var, compiled(a.dom.min), compiled(a.dom.extent)) for a in node.axis if a.dom is not None]
 
     def run(m: Machine) -> Value:
@@ -138,7 +138,7 @@ def compile_expression(node: n.Expr) -> Run:
         case n.And(a, b) | n.Or(a, b):
             return _connective(a, b, isinstance(node, n.And))
         case n.Not(a):
-            inner = compiled(a)
+            inner = holds(a)
             return lambda m: ~inner(m)
         case n.Select(condition, yes, no):
             return _select(condition, yes, no)
@@ -184,6 +184,8 @@ def _cast(value: n.Expr, node: n.Cast) -> Run:
     inner, source, target = compiled(value), value.dtype.element, node.dtype.element
     if source == target or target.code == "handle":
         return inner
+    if source.is_handle:
+        raise refuse("TR20", f"a handle cannot become {node.dtype}.", at=node.span)
     if not (source.is_float and target.is_integer and not target.is_bool):
         return lambda m: cast(inner(m), source, target)
 
@@ -227,7 +229,7 @@ def _binary(node: n.BinaryOp | n.CmpOp) -> Run:
 
 
 def _connective(a: n.Expr, b: n.Expr, both: bool) -> Run:
-    first, second, vector = compiled(a), compiled(b), a.dtype.lanes != 1
+    first, second, vector = holds(a), holds(b), a.dtype.lanes != 1
 
     def run(m: Machine) -> Value:
         x = first(m)
@@ -246,7 +248,7 @@ def _connective(a: n.Expr, b: n.Expr, both: bool) -> Run:
 
 
 def _select(condition: n.Expr, yes: n.Expr, no: n.Expr) -> Run:
-    c, t, f = compiled(condition), compiled(yes), compiled(no)
+    c, t, f = holds(condition), compiled(yes), compiled(no)
     widen = condition.dtype.lanes == 1 and yes.dtype.lanes != 1
 
     def run(m: Machine) -> Value:
@@ -259,7 +261,7 @@ def _select(condition: n.Expr, yes: n.Expr, no: n.Expr) -> Run:
 
 
 def _lazily(condition: n.Expr, yes: n.Expr, no: n.Expr) -> Run:
-    c, t, f = compiled(condition), compiled(yes), compiled(no)
+    c, t, f = holds(condition), compiled(yes), compiled(no)
     widen = condition.dtype.lanes == 1 and yes.dtype.lanes != 1
 
     def run(m: Machine) -> Value:
@@ -282,7 +284,7 @@ def _lazily(condition: n.Expr, yes: n.Expr, no: n.Expr) -> Run:
 
 
 def _load(node: n.BufferLoad) -> Run:
-    predicate = None if node.predicate is None else compiled(node.predicate)
+    predicate = None if node.predicate is None else holds(node.predicate)
     place = access(node.buffer, node.indices, node.span, predicate)
     vector, span = node.dtype.lanes != 1, node.span
     if predicate is not None:

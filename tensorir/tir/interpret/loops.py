@@ -14,7 +14,7 @@ from tensorir.runtime.errors import DiagnosticError, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, Effect
 from tensorir.tir.interpret.accesses import create, update_of
-from tensorir.tir.interpret.machine import Act, Machine, compiled, execute
+from tensorir.tir.interpret.machine import Act, Machine, compiled, execute, holds
 from tensorir.tir.interpret.memory import Axis, Conflict, Level, lane_numbers
 from tensorir.tir.interpret.values import Value, is_array
 from tensorir.tir.storage import AT_ONCE
@@ -468,7 +468,7 @@ def _watched(m: Machine, loop: Loop, inside: Act) -> None:
 
 def compile_while(node: n.While) -> Act:
     """A `while`: lanes for which the condition no longer holds wait for the others."""
-    condition, body = compiled(node.condition), execute_later(node.body)
+    condition, body = holds(node.condition), execute_later(node.body)
 
     def run(m: Machine) -> None:
         outer = (m.mask, m.broken, m.continued, m.jumps)

@@ -106,6 +106,14 @@ def compiled(node: n.Expr) -> Run:
     return CODE.of(node, compile_expression)
 
 
+def holds(node: n.Expr) -> Run:
+    """The function that evaluates a condition: a number holds where it is not 0."""
+    value, element = compiled(node), node.dtype.element
+    if element.is_bool or not (element.is_integer or element.is_float):
+        return value
+    return lambda m: np.not_equal(value(m), 0)
+
+
 def execute(node: n.Stmt) -> Act:
     """The function that executes a statement."""
     return CODE.of(node, compile_statement)

@@ -12,7 +12,7 @@ from tensorir.tir.build import branched
 from tensorir.tir.interpret import loops, threads
 from tensorir.tir.interpret.accesses import access, check_declared, create, entering, matched, update_of, whole
 from tensorir.tir.interpret.expressions import store
-from tensorir.tir.interpret.machine import Act, Machine, compiled, execute
+from tensorir.tir.interpret.machine import Act, Machine, compiled, execute, holds
 from tensorir.tir.interpret.memory import Memory, Pointer, View, row_major
 from tensorir.tir.interpret.values import Value, cast
 from tensorir.tir.storage import scratch_of
@@ -85,12 +85,14 @@ def sequence(parts: list[Act]) -> Act:
 
 
 def _store(node: n.BufferStore) -> Act:
-    predicate = None if node.predicate is None else compiled(node.predicate)
+    predicate = None if node.predicate is None else holds(node.predicate)
     place, value = access(node.buffer, node.indices, node.span, predicate), compiled(node.value)
     buffer, span = node.buffer, node.span
     vector = node.value.dtype.lanes != 1
     source, target = node.value.dtype.element, node.buffer.dtype.element
     convert = source != target
+    if convert and source.is_handle:
+        raise refuse("TR20", f"a handle is stored into {buffer.name!r}, which holds {buffer.dtype}.", at=span)
     fold, term = (None, None) if (update := update_of(node)) is None else (update[0], compiled(update[1]))
 
     def run(m: Machine) -> None:
@@ -126,7 +128,7 @@ def _let(var: n.Var, value: Callable[[Machine], Value]) -> Act:
 
 
 def _branch(node: n.IfThenElse) -> Act:
-    condition, then = compiled(node.condition), execute(node.then_case)
+    condition, then = holds(node.condition), execute(node.then_case)
     otherwise = None if node.else_case is None else execute(node.else_case)
 
     def run(m: Machine) -> None:
@@ -188,12 +190,12 @@ def _leave(kind: str) -> Act:
 
 
 def _assert(node: n.AssertStmt) -> Act:
-    condition = compiled(node.condition)
+    condition = holds(node.condition)
     message = "".join(node.message)
 
     def run(m: Machine) -> None:
-        holds = condition(m)
-        if not np.all(holds) and np.any(m.narrowed(~holds)):
+        held = condition(m)
+        if not np.all(held) and np.any(m.narrowed(~held)):
             raise refuse("TR10", f"{node.kind}: {message}", at=node.span, notes=m.where())
 
     return run
@@ -272,7 +274,7 @@ def _declare(node: n.DeclBuffer) -> Act:
 def _realize(node: n.BlockRealize) -> Act:
     block = node.block
     values = [(iterator.var, compiled(v), v.dtype) for iterator, v in zip(block.iter_vars, node.values, strict=True)]
-    predicate = None if isinstance(node.predicate, n.IntImm) and node.predicate.value else compiled(node.predicate)
+    predicate = None if isinstance(node.predicate, n.IntImm) and node.predicate.value else holds(node.predicate)
     body = execute(block.body)
     init = None if block.init is None else execute(block.init)
     reductions = [

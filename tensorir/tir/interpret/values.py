@@ -309,6 +309,8 @@ Array = Any
 
 def sorting(data: Array, axis: int, ascending: bool) -> Array:
     """Indices that sort, equal elements in the order in which they stand."""
+    if data.dtype.kind not in "biuf":
+        data = data.astype(np.float32)  # the order of narrow floats knows no NaN
     if ascending:
         return np.argsort(data, axis=axis, kind="stable")
     length = data.shape[axis]

@@ -155,6 +155,8 @@ def _shift(name: str) -> Make:
         x, by = args
         if element == BOOL:
             raise NotImplementedError("a shift of a truth value")
+        if element.is_float:
+            raise NotImplementedError("a shift of a float")
         if isinstance(by, Number):
             return op(name, x, by) if 0 <= by.value < element.bits else number(0, element)
         return choice(is_shift(by, element), op(name, x, by), number(0, element))

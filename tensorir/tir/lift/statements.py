@@ -59,7 +59,7 @@ def _statement(reader: Reader, node: n.Stmt) -> list[Node]:
         case n.Evaluate(value):
             return _evaluate(reader, value, node.span)
         case n.AssertStmt(condition, message, kind):
-            check = Check(reader.term(condition), f"{kind}: {''.join(message)}", reader.holding, node.span)
+            check = Check(truth(reader.scope, condition), f"{kind}: {''.join(message)}", reader.holding, node.span)
             return [*asked(reader, condition), reader.placed(check)]
         case n.AttrStmt():
             return attribute(reader, node)

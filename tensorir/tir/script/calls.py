@@ -382,6 +382,8 @@ def _let(it: Call) -> Value:
 @makes("infinity", "max_value", "min_value")
 def _limit(it: Call) -> Value:
     dtype = it.dtype(it.take("dtype", "span", required=1)[0])
+    if not dtype.is_float and (it.name == "infinity" or not dtype.is_integer):
+        it.fail("TS22", f"{dtype} has no number for T.{it.name}.")
     if dtype.is_integer and it.name != "infinity":
         return n.IntImm(dtype.range[it.name == "max_value"], dtype, it.span)
     if it.name == "infinity":

@@ -272,7 +272,7 @@ def loop(it: Call, kind: ForKind) -> Value:
 def bounds(it: Call, start: Value, stop: Value) -> tuple[n.Expr, n.Expr]:
     """Minimum and extent of `range(start, stop)`; both get the wider type."""
     for value in (start, stop):
-        if isinstance(value, float) or (isinstance(value, n.Expr) and not value.dtype.is_integer):
+        if isinstance(value, float | str) or (isinstance(value, n.Expr) and not value.dtype.is_integer):
             it.fail("TS21", "the bounds of a loop are integers.")
     if stop is None:
         size = it.expr(start)

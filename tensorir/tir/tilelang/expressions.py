@@ -111,7 +111,10 @@ def combined(it: Context, op: ast.operator, left: Value, right: Value, node: ast
         it.fail(node, "TS07", "'@' is no part of TileLang.")
     a, b = _operand(it, left, node), _operand(it, right, node)
     if symbol == "%" and isinstance(a, str):
-        return str(operator.mod(a, b))
+        try:
+            return str(operator.mod(a, b))
+        except (TypeError, ValueError, LookupError) as error:
+            it.fail(node, "TS20", f"this is not computed: {error}.")
     if symbol == "**" and (isinstance(a, n.Expr) or isinstance(b, n.Expr)):
         it.fail(node, "TS20", "'**' is no operator of TIR.", help="write T.pow(a, b).")
     try:

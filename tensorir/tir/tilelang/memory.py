@@ -308,18 +308,18 @@ def bits(it: Context, call: Call) -> Value:
     symbol = {"floordiv": "//", "floormod": "%", "ceildiv": ""}[call.name]
     a, b = call.take("a", "b", required=2)
     if isinstance(a, int) and isinstance(b, int):
-        return binary(symbol, a, b) if symbol else -(-a // b)
+        return binary(symbol, a, b) if symbol else binary("-", 0, binary("//", -a, b))
     return _plain(call)
 
 
 def assume(it: Context, call: Call) -> Value:
     (condition,) = call.take("condition", required=1)
-    return n.Call(BOOL, "assume", (call.expr(condition, BOOL),), span=call.span)
+    return n.Call(BOOL, "assume", (it.reader.condition(condition, call.place(0, "condition")),), span=call.span)
 
 
 def device_assert(it: Context, call: Call) -> Value:
     condition, message, _ = call.take("condition", "msg", "no_stack_info", required=1)
-    held = call.expr(condition, BOOL)
+    held = it.reader.condition(condition, call.place(0, "condition"))
     text = "" if message is None else call.string(message, "the message")
     return n.Call(VOID, "device_assert_with_msg", (held, n.StringImm(text, call.span)), span=call.span)
 

@@ -17,8 +17,9 @@ from tensorir.tir.script.statements import RULES as STATEMENTS
 from tensorir.tir.script.syntax import Text
 from tensorir.tir.script.values import Broken, Language, Scope, Value
 from tensorir.tir.tilelang import expressions, functions, kernels, memory, statements, tiles
-from tensorir.tir.tilelang.context import NAMES, Context, Function, Returned, Unknown
+from tensorir.tir.tilelang.context import Context, Function, Returned, Unknown
 from tensorir.tir.tilelang.functions import is_kernel, kernels_of
+from tensorir.tir.tilelang.statements import effects
 
 _SIGNS = re.compile(r"^\s*with\s+\w+\.(?:Cluster)?Kernel\s*\(|^\s*(?:import|from)\s+tilelang\b", re.MULTILINE)
 
@@ -147,7 +148,7 @@ def _failing(it: Context, node: ast.stmt, place: Span) -> list[ast.stmt]:
 
 def _forget(it: Context, node: ast.stmt, frame: dict[str, Value], problem: Diagnostic) -> None:
     """A statement was not followed to its end: what it may have bound or changed has no value that is known."""
-    bound, changed = _effects(node)
+    bound, changed = effects(node)
     called: list[ast.AST] = [node]
     for part in called:  # functions of the text that may have run, and those that they call
         for name in {leaf.id for leaf in ast.walk(part) if isinstance(leaf, ast.Name)}:
@@ -155,45 +156,13 @@ def _forget(it: Context, node: ast.stmt, frame: dict[str, Value], problem: Diagn
             if isinstance(function, Function) and function.node not in called:
                 called.append(function.node)
     for statement in (leaf for part in called[1:] for leaf in ast.iter_child_nodes(part)):
-        changed |= _effects(statement)[1]
+        changed |= effects(statement)[1]
         bound.update(name for leaf in ast.walk(statement) if isinstance(leaf, ast.Global) for name in leaf.names)
     places = {id(frame[name]) for name in changed & frame.keys() if isinstance(frame[name], list | dict | set)}
     bound.update(name for name, value in frame.items() if id(value) in places)
     line = Unknown(f"what line {it.reader.text.span(node).line} computes")
     simple = isinstance(node, ast.Assign | ast.AnnAssign | ast.FunctionDef)
     frame |= {name: Unknown(name, problem) if simple else line for name in bound}
-
-
-def _effects(node: ast.AST) -> tuple[set[str], set[str]]:
-    """The names that a statement may bind, and those of what it may change: by a store, by a call of or with it."""
-    bound, changed = set[str](), set[str]()
-    parts = [node]
-    for part in parts:
-        match part:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                bound.add(part.name)
-                continue
-            case ast.Name(name, ast.Store() | ast.Del()):
-                bound.add(name)
-            case ast.Import() | ast.ImportFrom():
-                bound.update(alias.asname or alias.name.partition(".")[0] for alias in part.names)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                bound.add(name)
-            case ast.MatchMapping(rest=str(name)):
-                bound.add(name)
-            case ast.Subscript(value, ctx=ast.Store() | ast.Del()):
-                changed.update(leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name))
-            case ast.Call(ast.Name(name)) if name in NAMES:
-                pass  # functions of Python change nothing
-            case ast.Call(function, args, keywords):
-                owners = [function.value] if isinstance(function, ast.Attribute) else []
-                leaves = (*owners, *args, *(keyword.value for keyword in keywords))
-                changed.update(leaf.id for leaf in leaves if isinstance(leaf, ast.Name))
-            case _:
-                pass
-        # the names of a comprehension and of a lambda are its own
-        parts += [p for p in ast.iter_child_nodes(part) if not isinstance(p, ast.comprehension | ast.arguments)]
-    return bound, changed
 
 
 def _all_asked_for(it: Context, source: Source) -> None:

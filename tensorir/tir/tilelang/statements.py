@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -32,6 +33,7 @@ from tensorir.tir.script.values import (
     describe,
 )
 from tensorir.tir.tilelang.context import (
+    NAMES,
     Context,
     Function,
     Launch,
@@ -40,6 +42,7 @@ from tensorir.tir.tilelang.context import (
     Returned,
     Unknown,
     Warps,
+    constant_function,
     is_host,
     unknown,
 )
@@ -400,14 +403,134 @@ def class_(it: Context, node: ast.ClassDef) -> None:
 
 
 def try_(it: Context, node: ast.Try) -> None:
-    """Statements that come to their end; where one does not, which handler runs is Python's to say."""
-    before = len(it.body.problems)
-    for statement in (*node.body, *node.orelse, *node.finalbody):
+    """Statements that come to their end; where one does not, which handler runs is Python's to say.
+
+    What follows from whether a statement raises that only Python can run has no value that is known.
+    """
+    before, held = len(it.body.problems), set(it.reader.scope.frames[-1])
+    caught = [h for h in node.handlers if not isinstance(h.body[-1], ast.Raise)]
+    doubt: ast.stmt | None = None
+    left: list[ast.stmt] = []
+    for k, statement in enumerate(node.body):
+        if doubt is None and caught and _may_raise(it, statement):
+            doubt, left = statement, [*node.body[k:], *node.orelse]
+            _goes_on(it, [*left, *caught], _by_whether(it, doubt))
+        it.body.statement(statement)
+    for statement in node.orelse:
+        it.body.statement(statement)
+    if doubt is not None:
+        _in_doubt(it, left, caught, held, _by_whether(it, doubt))
+    for statement in node.finalbody:
         it.body.statement(statement)
     problems = it.body.problems[before:]
     if node.handlers and any(problem.code == "TS25" for problem in problems):
         del it.body.problems[before:]
         it.needs(node.handlers[0], Unknown("this follows what is raised before"))
+
+
+def _by_whether(it: Context, node: ast.stmt) -> Unknown:
+    return Unknown(f"what follows from whether line {it.reader.text.span(node).line} raises")
+
+
+def _may_raise(it: Context, node: ast.stmt) -> bool:
+    """True for an import of what need not be installed, and for a call of what only Python knows."""
+    pending: list[ast.AST] = [node]
+    while pending:
+        match part := pending.pop():
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue
+            case ast.Import(aliases) if any(not _is_installed(alias.name) for alias in aliases):
+                return True
+            case ast.ImportFrom(module, level=level) if level or not _is_installed(module or ""):
+                return True
+            case ast.Call(function) if _is_unknown(it, function):
+                return True
+            case _:
+                pending += ast.iter_child_nodes(part)
+    return False
+
+
+def _is_installed(module: str) -> bool:
+    library = module.partition(".")[0]
+    return library in _LIBRARIES or library in sys.stdlib_module_names
+
+
+def _is_unknown(it: Context, function: ast.expr) -> bool:
+    root: ast.expr = function
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return False
+    match it.reader.scope.find(root.id):
+        case Unknown():
+            return True
+        case Name("host"):
+            called = it.reader.value(function)
+            return isinstance(called, Name) and called.dialect == "host" and constant_function(called.path) is None
+        case _:
+            return False
+
+
+def _goes_on(it: Context, nodes: Iterable[ast.AST], value: Unknown, loops: bool = False) -> None:
+    """Refuse statements that may run or not, and leave a function, or a loop around."""
+    for part in nodes:
+        match part:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                pass
+            case ast.Return():
+                it.needs(part, value)
+            case ast.Break() | ast.Continue() if not loops:
+                it.needs(part, value)
+            case _:
+                _goes_on(it, ast.iter_child_nodes(part), value, loops or isinstance(part, ast.For | ast.While))
+
+
+def _in_doubt(
+    it: Context, left: Sequence[ast.stmt], caught: Sequence[ast.ExceptHandler], held: set[str], value: Unknown
+) -> None:
+    """Names that were bound otherwise if a statement raised, and what was changed, have no value that is known."""
+    scope, names, changed = it.reader.scope, set[str](), set[str]()
+    for part in (*left, *caught):
+        bound, altered = effects(part)
+        names |= bound if isinstance(part, ast.ExceptHandler) else bound & held
+        changed |= altered
+    values = [scope.find(name) for name in changed]
+    places = {id(v) for v in values if isinstance(v, list | dict | set)}
+    for frame in scope.frames:
+        frame |= {name: value for name, kept in frame.items() if id(kept) in places}
+    scope.frames[-1].update(dict.fromkeys(names, value))
+
+
+def effects(node: ast.AST) -> tuple[set[str], set[str]]:
+    """The names that a statement may bind, and those of what it may change: by a store, by a call of or with it."""
+    bound, changed = set[str](), set[str]()
+    parts = [node]
+    for part in parts:
+        match part:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                bound.add(part.name)
+                continue
+            case ast.Name(name, ast.Store() | ast.Del()):
+                bound.add(name)
+            case ast.Import() | ast.ImportFrom():
+                bound.update(alias.asname or alias.name.partition(".")[0] for alias in part.names)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                bound.add(name)
+            case ast.Subscript(value, ctx=ast.Store() | ast.Del()):
+                changed.update(leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name))
+            case ast.Call(ast.Name(name)) if name in NAMES:
+                pass  # functions of Python change nothing
+            case ast.Call(function, args, keywords):
+                owners = [function.value] if isinstance(function, ast.Attribute) else []
+                leaves = (*owners, *args, *(keyword.value for keyword in keywords))
+                changed.update(leaf.id for leaf in leaves if isinstance(leaf, ast.Name))
+            case _:
+                pass
+        # the names of a comprehension and of a lambda are its own
+        parts += [p for p in ast.iter_child_nodes(part) if not isinstance(p, ast.comprehension | ast.arguments)]
+    return bound, changed
 
 
 def delete(it: Context, node: ast.Delete) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
@@ -324,7 +325,8 @@ def reducer_init(it: Context, call: Call) -> Value:
     if value is None:
         return emitted(it, call, "reducer_init", [box])
     buffer, _ = _starts(place(it, call, reducer, 0, "reducer"))
-    return emitted(it, call, "reducer_init", [box, call.expr(value, buffer.dtype)])
+    start = it.reader.numeric(call.expr(value, buffer.dtype), call.place(1, "init"), "what a reducer starts from")
+    return emitted(it, call, "reducer_init", [box, start])
 
 
 def reducer_update(it: Context, call: Call) -> Value:
@@ -416,11 +418,10 @@ def access_ptr(it: Context, call: Call) -> Value:
     """`T.access_ptr(A[i, j], "rw")`, which printed has how many elements, and a mask."""
     if len(call.args) == 3 and isinstance(call.args[2], int) and not isinstance(call.args[1], str):
         return builtin(call)
-    base, kind, *rest = call.args
-    given = call.kwargs.get("access_type", kind) if call.kwargs else kind
-    mask = _MASKS.get(str(given), 3) if isinstance(given, str) else given
+    rest = call.args[2:]
+    base, given, size = replace(call, args=call.args[:2]).take("base", "access_type", "extent", required=1)
+    mask = _MASKS.get(given, 3) if isinstance(given, str) else 1 if given is None else given
     start = _start(place(it, call, base, 0, "base"))
-    size: Value = call.kwargs.get("extent")
     if size is None:
         size = 1
         for extent in rest:

@@ -206,7 +206,7 @@ class _Nest:
         old = n.BufferLoad(dst.buffer, places, span=self.span)
         indices = tuple(_plus(start, at[k]) for k, start in enumerate(src.starts))
         new = n.BufferLoad(src.buffer, indices, span=self.span)
-        step = n.BufferStore(dst.buffer, combined(kind, old, new), places, None, self.span)
+        step = n.BufferStore(dst.buffer, combined(kind, old, new, record.carries_nan), places, None, self.span)
         start = n.BufferStore(dst.buffer, identity(kind, dtype), places, None, self.span)
         body = seq([*self._where(record.clear, start), self._loop(inner, step, n.ForKind.SERIAL)], self.span)
         for loop in reversed(loops.values()):
@@ -232,9 +232,11 @@ class _Nest:
         before = _minus(last, step) if record.reverse else step
         here = _minus(before, one) if record.reverse else _plus(step, one)
         begin = n.BufferStore(dst.buffer, read(src, first), at(dst, first), None, self.span)
-        go_on = n.BufferStore(
-            dst.buffer, combined(record.kind, read(dst, before), read(src, here)), at(dst, here), None, self.span
-        )
+        old, new = read(dst, before), read(src, here)
+        value = combined(record.kind, old, new)
+        if record.kind == "max" and dtype.is_float:  # the first element may be NaN, and others pass over it
+            value = n.Select(n.Call(BOOL, "isnan", (old,)), new, value)
+        go_on = n.BufferStore(dst.buffer, value, at(dst, here), None, self.span)
         body = seq([begin, self._loop(inner, go_on, n.ForKind.SERIAL)], self.span)
         for loop in reversed(loops.values()):
             body = self._loop(loop, body, n.ForKind.PARALLEL)

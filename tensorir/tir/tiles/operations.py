@@ -27,7 +27,7 @@ from typing import NoReturn
 from tensorir.runtime.errors import NOWHERE, Note, Span, did_you_mean, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import INT32, DataType
+from tensorir.tir.dtypes import BOOL, INT32, DataType
 from tensorir.tir.trees import walk
 
 # What the folds of tiles start from, and how they combine.
@@ -52,13 +52,13 @@ def identity(kind: str, dtype: DataType) -> n.Expr:
             return const(0, dtype)
 
 
-def combined(kind: str, old: n.Expr, new: n.Expr) -> n.Expr:
+def combined(kind: str, old: n.Expr, new: n.Expr, carries_nan: bool = False) -> n.Expr:
     """The fold of one more element, which is cast to the type of what there is.
 
     >>> from tensorir.tir.dtypes import FLOAT32
     >>> x = const(1.0, FLOAT32)
     >>> combined("absmax", x, x)
-    T.max(T.float32(1.0), T.fabs(T.float32(1.0)))
+    T.max(T.fabs(T.float32(1.0)), T.float32(1.0))
     """
     if new.dtype != old.dtype:
         new = n.Cast(new, old.dtype)
@@ -66,6 +66,11 @@ def combined(kind: str, old: n.Expr, new: n.Expr) -> n.Expr:
         new = _absolute(new)
     if old.dtype.is_bool and kind in _OF_BOOLS:
         return _OF_BOOLS[kind](old, new)
+    if carries_nan and kind in ("max", "min", "absmax"):
+        return n.Select(n.Call(BOOL, "isnan", (old,)), old, _COMBINED[kind](old, new))
+    if old.dtype.is_float and kind in ("max", "min", "absmax"):
+        # fmaxf and fminf pass over NaN: a comparison with it that fails keeps what there is
+        return _COMBINED[kind](new, old)
     return _COMBINED[kind](old, new)
 
 
@@ -79,7 +84,9 @@ def _bitwise(name: str) -> Callable[[n.Expr, n.Expr], n.Expr]:
     return lambda old, new: n.Call(old.dtype, name, (old, new))
 
 
-_OF_BOOLS: dict[str, Callable[[n.Expr, n.Expr], n.Expr]] = {"bitand": n.And, "bitor": n.Or, "bitxor": n.NE}
+_OF_BOOLS: dict[str, Callable[[n.Expr, n.Expr], n.Expr]] = {
+    "bitand": n.And, "bitor": n.Or, "bitxor": n.NE, "sum": n.Or, "abssum": n.Or,
+}  # fmt: skip
 _COMBINED: dict[str, Callable[[n.Expr, n.Expr], n.Expr]] = {
     "sum": n.Add,
     "abssum": n.Add,
@@ -402,7 +409,7 @@ def _reduce(given: Arguments) -> Reduce:
     if kind in _operations_BITS and not dst.buffer.dtype.is_integer and not dst.buffer.dtype.is_bool:
         given.wrong("TT02", f"{kind} is for integers, and {dst.buffer.name!r} holds {dst.buffer.dtype}.")
     nan = given.call.attrs.get("nan_propagate")
-    carries = isinstance(nan, n.IntImm) and bool(nan.value) and dst.buffer.dtype.bits == 16
+    carries = bool(nan.value if isinstance(nan, n.IntImm) else nan) and dst.buffer.dtype.bits == 16
     made = Reduce(src, dst, kind, dim, given.expr(4), carries)
     one = const(1, INT32)
     wanted = [one if k is None else src.extents[k] for k in made.kept]
