@@ -318,7 +318,7 @@ def _selected_by(keep: Leaf, new: Leaf, old: Leaf, need: Dims) -> Leaf:
     """`new` where `keep` is true, `old` elsewhere, with the mask of the one selected."""
     chosen = elementwise(lax.select, [keep, _unmasked(new), _unmasked(old)], need)
     old_mask, new_mask = presence(old), presence(new)
-    if new_mask is not None and _is_same_data(new_mask, keep):
+    if _is_same_data(new_mask, keep):
         new_mask = None
     if old_mask is None and new_mask is None:
         return chosen
@@ -326,7 +326,7 @@ def _selected_by(keep: Leaf, new: Leaf, old: Leaf, need: Dims) -> Leaf:
     return with_present(chosen, mask, need)
 
 
-def _is_same_data(a: Leaf, b: Leaf) -> bool:
+def _is_same_data(a: Leaf | None, b: Leaf) -> bool:
     """True if two leaves are the same arrays."""
     if isinstance(a, Slots) and isinstance(b, Slots):
         return len(a.leaves) == len(b.leaves) and all(

@@ -163,7 +163,10 @@ class _Proof:
                     return _summed(folded, dims)
                 return _summed(replace(folded, nan=None), dims) if folded.differs else SAME
             case Call("contract", operands) if e.static.element.is_float:
-                return _summed(_met(e, operand_facts, [_is_float(a) for a in operands]), e.static.dims)
+                passes_nan = [
+                    _is_float(a) and _covers(e, a, fact) for a, fact in zip(operands, operand_facts, strict=True)
+                ]
+                return _summed(_met(e, operand_facts, passes_nan), e.static.dims)
             case Call(op, (x,)) if TABLE[op].relocates:
                 return _relocated(e, x, operand_facts[0])
             case Call(op) if TABLE[op].elementwise:
@@ -237,9 +240,12 @@ def _is_float(e: Expr) -> bool:
     return isinstance(e.type, TensorType) and all(s.is_float for s in e.type.leaves)
 
 
-def _covers(e: Expr, operand: Expr, fact: _Facts) -> bool:
-    """True if a result has the operand's interval along the dim in which the operand is NaN somewhere."""
-    return not fact.nan or e.tensor.dims[fact.nan] == operand.tensor.dims[fact.nan]
+def _covers(e: Call, operand: Expr, fact: _Facts) -> bool:
+    """True if no other operand is without a point of the dim along which this one is NaN somewhere."""
+    if not fact.nan:
+        return True
+    whole = operand.tensor.dims[fact.nan]
+    return all(fact.nan not in a.tensor.dims or a.tensor.dims[fact.nan].covers(whole) for a in e.args)
 
 
 def _met(e: Call, operand_facts: Sequence[_Facts], passes_nan: Sequence[bool]) -> _Facts:

@@ -450,16 +450,14 @@ def _matmul(call: r.Call, type_of: TypeOf) -> r.RelaxType:
         return r.TensorType(None, dtype)
     if not a.shape or not b.shape:
         raise Contradiction("R.matmul takes tensors of at least one dimension.")
-    x = a.shape if len(a.shape) > 1 else (const(1, INT64), *a.shape)
-    y = b.shape if len(b.shape) > 1 else (*b.shape, const(1, INT64))
-    if differ(x[-1], y[-2]):
-        raise Contradiction(f"R.matmul sums over sizes {say(x[-1])} and {say(y[-2])}, which differ.")
-    batch, _ = broadcast(r.TensorType(x[:-2], None), r.TensorType(y[:-2], None), call.op)
+    # the rows of a vector are summed over, and it has no others
+    summed, columns = b.shape[-2:][0], b.shape[1:][-1:]
+    if differ(a.shape[-1], summed):
+        raise Contradiction(f"R.matmul sums over sizes {say(a.shape[-1])} and {say(summed)}, which differ.")
+    batch, _ = broadcast(r.TensorType(a.shape[:-2], None), r.TensorType(b.shape[:-2], None), call.op)
     if batch is None:
-        return r.TensorType(None, dtype, max(len(x), len(y)))
-    rows = (x[-2],) if len(a.shape) > 1 else ()
-    columns = (y[-1],) if len(b.shape) > 1 else ()
-    return r.TensorType((*batch, *rows, *columns), dtype)
+        return r.TensorType(None, dtype, max(len(a.shape), len(b.shape)))
+    return r.TensorType((*batch, *a.shape[-2:-1], *columns), dtype)
 
 
 def _linear(call: r.Call, type_of: TypeOf) -> r.RelaxType:

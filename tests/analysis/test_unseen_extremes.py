@@ -42,6 +42,8 @@ SEEN = (
     "w - m",
     "e / reduce(+, 0.0f, J)(if isnan(e) then 0.0f else e)",
     "e / reduce(max, 0.0f, J)(e)",
+    "e / reduce(+, 0.0f, J)(e × subset(w, J[1:512]))",
+    "e / contract(float32, J)(e, subset(w, J[1:512]))",
     "if isnan(e / reduce(+, 0.0f, J)(e)) then m else w",
     "if w > 0.0f then e else e / reduce(+, 0.0f, J)(e)",
     "w + reduce(+, 0.0f, I)(m)",

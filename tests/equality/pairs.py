@@ -119,6 +119,7 @@ POINTWISE = ones(
     ("a root of a square", "sqrt(x × x)", "abs(x)", PROBABLY),
     ("relu", "max(x, 0.0f)", "if x > 0.0f then x else 0.0f", REALS),
     ("relu at its edge", "max(x, 0.0f)", "if x ≥ 0.0f then x else 0.0f", NUMBERS),
+    ("what is masked out", "exp(x - float32(inf)) × x + x", "x × (exp(x - float32(inf)) + 1.0f)", REALS),
     ("a leak", "max(x, 0.0f)", "if x > 0.0f then x else 0.01f × x", DIFFERENT),
     ("sigmoid", "1.0f / (1.0f + exp(-x))", "0.5f × (1.0f + tanh(0.5f × x))", PROBABLY),
     ("sigmoid, another", "1.0f / (1.0f + exp(-x))", "exp(x) / (1.0f + exp(x))", REALS),

@@ -62,6 +62,8 @@ DECIDED = {
     "updates": 'for t in T.thread_binding(8, thread="threadIdx.x"):\n'
     "    T.evaluate(T.atomic_add(T.address_of(B[A[t]]), 1))\n",
     "rows of their own": "for i in T.parallel(4):\n    for j in range(A[i]):\n        B[i] = B[i] + j\n",
+    "rounds that each leaves": "for i in T.parallel(8):\n    for j in range(8):\n        if j == A[i]:\n"
+    "            break\n        B[i] = B[i] + j\n",
     "shared memory": THREADS + "        if A[b * 4 + t] > 2:\n            S[t] = t\n" + REST,
 }
 NOTE = "data tell whether iterations of the parallel loop over"

@@ -195,6 +195,16 @@ def test_constants_may_be_divided_by_zero(expression, value):
     assert ti.compile(f)()["out"].tolist() == [value, value] == ti.reference.run(f)["out"].tolist()
 
 
+@pytest.mark.parametrize("element", ["uint8", "uint64"])
+def test_all_bits_of_an_unsigned_divisor_are_its_largest_number(element):
+    numbers = np.array([0, 1, 2, np.iinfo(element).max // 2, np.iinfo(element).max // 2 + 1, -1 % 2**8], element)
+    x, y = (a.ravel() for a in np.meshgrid(numbers, ~np.array([0, 1], element)))
+    head = f"f(a: tensor<{element}, I[0:12]>, b: tensor<{element}, I[0:12]>, x: tensor<{element}, I[0:12]>, y: tensor"
+    f = ti.parse(f"{head}<{element}, I[0:12]>) {{ a ← x / y; b ← rem(x, y); }}")
+    found = ti.compile(f)(x=x, y=y)
+    assert (np.asarray(found["a"]) == x // y).all() and (np.asarray(found["b"]) == x % y).all()
+
+
 READ_FURTHER = """
 f(A: tensor<int, t[0:9]>, B: tensor<int, k[0:4], i[0:2]>) {
   B ←

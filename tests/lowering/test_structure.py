@@ -173,6 +173,10 @@ CASES_INTERVALS = {
         {"x": np.ones(5)},
     ),
     "arithmetic on nothing": ("f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:0]>) { o ← x + 1.0; }", {"x": E}),
+    "rows of nothing": (
+        "f(o: tensor<float, I[0:0]>, x: tensor<float, A[0:3], B[0:0]>) { o ← merge_dims(A, B, I)(x); }",
+        {"x": np.zeros((3, 0))},
+    ),
     "a fold over nothing": ("f(o: tensor<float>, x: tensor<float, I[0:0]>) { o ← reduce(+, 1.5, I)(x); }", {"x": E}),
     "a recurrence without levels": (
         "f(o: tensor<float, I[0:0]>, x: tensor<float, I[0:0]>) { o ← scan(λ(s, a) → s + a, true, 0.0, I)(x); }",

@@ -32,6 +32,14 @@ PROGRAMS = {
         "out ← scan(λ(s: tensor<float>, v: tensor<float>) → s × 0.5 + v, true, 1.0)(x);",
         (0, 10),
     ),
+    **{
+        f"rows of {n}": (
+            "out: tensor<float, I[0:10]>, x: tensor<float, I[0:10]>",
+            f"out ← merge_dims(A, B, I)(split_dim(I, A, B, {n})(x));",
+            (0, 10),
+        )
+        for n in (1, 2)
+    },
 }
 
 

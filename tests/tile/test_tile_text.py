@@ -61,6 +61,12 @@ def test_forms_of_one_module_are_equal(text):
     assert tile.verify(tile.parse(text)) == ()
 
 
+def test_a_module_in_a_module_goes_round():
+    module = tile.parse("cuda_tile.module @m { module @k attributes {a = 1 : i32} { entry @f() { return } } }")
+    assert "\n  cuda_tile.module @k attributes {a = 1 : i32} {\n    entry @f() {\n" in str(module)
+    assert tile.parse(str(module)) == module
+
+
 def test_modules_differ_where_they_say_another_thing():
     changes = (
         ("addi", "muli"),

@@ -79,6 +79,7 @@ WHOLE = [
     "cuda_tile.module @m attributes {a = 1 : i32, a = 2 : i32} { entry @k() {} }",
     "entry @k() { %x = constant <f32: [[[[1.0]]]]> : tile<1xf32> }",
     "entry @k() { %x = constant <f32: nan> : tile<f32> }",
+    "cuda_tile.module @m attributes {a = 256 : i8} { entry @k() {} }",
 ]
 
 

@@ -462,6 +462,14 @@ def test_nodes_that_break_a_rule_are_refused(name: str):
     assert f"{first.code} {first.message}" == sentence
 
 
+def test_a_view_that_no_statement_declares_is_known_by_its_pointer():
+    view = n.Buffer(A.data, FLOAT32, (number(4),), name="V")
+    right = func(n.BufferStore(view, ONE, (number(2),)), A=A)
+    assert tir.check(right) == ()
+    for found in (tir.interpret(right, np.zeros(8, np.float32)), ti.lift(right)(np.zeros(8, np.float32))):
+        assert found[0].tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
     [

@@ -97,17 +97,13 @@ class Inverse:
         return found | {n: a.replaced(found, ranges) for n, a in self.parted.items() if a.names <= found.keys()}
 
 
-def inverse(location: Sequence[Affine | None], dims: Mapping[str, Interval]) -> Inverse | None:
+def inverse(location: Sequence[Affine], dims: Mapping[str, Interval]) -> Inverse | None:
     """The variables of a store whose elements tell them one after the other; None where they do not.
 
     `18*(t // 4) + 4*(t % 4) + j`, j below 2, tells the quotient of t, then its remainder, and then j.
     """
-    pending: dict[int, Affine] = {}
+    pending = dict(enumerate(location))
     parted, remainders, dims = dict[str, Affine](), dict[str, int](), dict(dims)
-    for k, a in enumerate(location):
-        if a is None or not a.names <= dims.keys():
-            return None
-        pending[k] = a
     for atom in [t for a in pending.values() for t, _ in a.terms if isinstance(t, Quotient)]:
         name, by = atom.inner.bare_name, atom.by
         if name in dims and atom.inner == variable(name) and dims[name].start == 0 and dims[name].stop % by == 0:

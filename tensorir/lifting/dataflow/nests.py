@@ -114,8 +114,7 @@ class _Translation:
         self.loops[dim] = node
         stop = low.plus(extent)
         first, last = low.range(scope.ranges), stop.range(scope.ranges)
-        if first is None or last is None:
-            raise Uncovered("a loop without bounds")
+        assert first is not None and last is not None
         ranges = {**scope.ranges, dim: (first[0], max(first[0], last[1] - 1))}
         rule = r.Rule.LOCKSTEP if node.lockstep else r.Rule.INDEPENDENT if node.parallel else r.Rule.IN_ORDER
         inner = _Scope({**scope.dims, node.name: dim}, ranges, [], scope.lockstep or node.lockstep)
