@@ -335,12 +335,7 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     if isinstance(domain, dict):
         intervals: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
-            match interval:
-                case int():
-                    interval = Interval(0, interval)
-                case _:
-                    pass
-            named = interval_from(interval)
+            named = interval_from((0, interval) if _is_coordinate(interval) else interval)
             if named is None or named.stop < named.start:
                 raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
             intervals.append((str(name), named))

@@ -206,7 +206,7 @@ def why(
     # the first point beyond the field may lie between two parts that are stored, the last one is read
     points = dict.fromkeys((max(have.stop, start), stop - 1)) if up else (start,)
     notes = (_why_at(node, dim, have, needed, stored, point) for point in points)
-    return next(filter(None, notes), [])
+    return next(filter(None, notes), list[str]())
 
 
 def _why_at(
