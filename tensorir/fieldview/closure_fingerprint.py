@@ -202,7 +202,9 @@ class _Look:
         if dataclasses.is_dataclass(kind) and kind.__eq__ is not object.__eq__:
             fields = [self.key_of(getattr(held, f.name)) for f in dataclasses.fields(kind)]
             return kind, *fields, *self.inside(held)
-        return _Same(held), *self.inside(held)
+        if isinstance(held, (MethodType, functools.partial)):
+            return kind, *self.inside(held)  # `model.step` is another object each time
+        return held.__code__ if _users(held) is held else _Same(held), *self.inside(held)
 
     def _contents(self, value: Any) -> Hashable | None:
         """The key of what an array, a table or a container holds; None for other objects."""
