@@ -337,7 +337,8 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
         for name, interval in domain.items():
             named = interval_from((0, interval) if _is_coordinate(interval) else interval)
             if named is None or named.stop < named.start:
-                raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
+                message = f"{name}: {interval if named is None else named} is no interval."
+                raise refuse("A03", message, f"write {{{name}: (0, 10)}}, or a number.")
             intervals.append((str(name), named))
         return Dims(tuple(intervals))
     names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)
