@@ -332,7 +332,7 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     """The dims of a domain: a dict of intervals or extents, or names alone with the extents of `shape`; raises A03."""
     if isinstance(domain, Dims):
         return domain
-    if isinstance(domain, dict):
+    if isinstance(domain, Mapping):
         intervals: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
             named = interval_from((0, interval) if _is_coordinate(interval) else interval)
@@ -340,7 +340,7 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
                 message = f"{name}: {interval if named is None else named} is no interval."
                 raise refuse("A03", message, f"write {{{name}: (0, 10)}}, or a number.")
             intervals.append((str(name), named))
-        return Dims(tuple(intervals))
+        return _without_repeated(tuple(intervals))
     names = [domain] if isinstance(domain, (Dimension, str)) or not np.iterable(domain) else list(domain)
     if not all(isinstance(n, (Dimension, str)) for n in names):
         message = f"the domain is {article(type(domain).__name__)}, and a domain names dims."
@@ -350,7 +350,16 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
         raise refuse("A03", f"nothing says how many points {listed} have.", f"write {{{names[0]}: 10}}.")
     if len(names) != len(shape):
         raise refuse("A03", f"{len(names)} dims are named, and the array has {len(shape)} axes.")
-    return Dims(tuple((str(n), Interval(0, s)) for n, s in zip(names, shape, strict=True)))
+    return _without_repeated(tuple((str(n), Interval(0, s)) for n, s in zip(names, shape, strict=True)))
+
+
+def _without_repeated(intervals: tuple[tuple[str, Interval], ...]) -> Dims:
+    """The dims of a field; raises A03 for one that is named twice."""
+    names = [name for name, _ in intervals]
+    for name in names:
+        if names.count(name) > 1:
+            raise refuse("A03", f"the domain names {name} twice.", "give each axis a dim of its own.")
+    return Dims(intervals)
 
 
 def as_field(domain: Any, data: Any = None, *, origin: Any = None) -> Field:

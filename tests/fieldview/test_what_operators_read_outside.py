@@ -252,6 +252,18 @@ def test_a_step_that_is_made_anew_for_each_run_is_traced_once(kind):
         assert traced == 0 and results == 2 * [(rate**2, rate)]
 
 
+def test_callable_objects_and_functions_with_some_of_their_arguments_are_operators():
+    model = Model()
+    called, partial = ti.field_operator(model), ti.field_operator(functools.partial(decayed, 3.0))
+    summed = ti.scan_operator(axis=I, init=0.0)(functools.partial(lambda factor, state, x: state + factor * x, 2.0))
+    assert (called.name, partial.name, summed.name) == ("Model", "decayed", "<lambda>")
+    np.testing.assert_array_equal(called(X).data, 2 * X.data)
+    np.testing.assert_array_equal(partial(X).data, 3 * X.data)
+    np.testing.assert_array_equal(summed(X).data, np.cumsum(2 * X.data))
+    model.factor = 5.0
+    np.testing.assert_array_equal(called(X).data, 10 * X.data)
+
+
 def test_two_dicts_that_come_one_after_the_other_are_told_apart_and_equal_ones_are_not():
     @ti.field_operator
     def scaled(x, settings):
