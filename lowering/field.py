@@ -333,14 +333,13 @@ def _dims_of_domain(domain: Any, shape: tuple[int, ...] | None = None) -> Dims:
     """The dims of a domain: a dict of intervals or extents, or names alone with the extents of `shape`; raises A03."""
     if isinstance(domain, Dims):
         return domain
-    if isinstance(domain, dict):
+    if isinstance(domain, Mapping):
         intervals: list[tuple[str, Interval]] = []
         for name, interval in domain.items():
-            if isinstance(interval, numbers.Integral) and not isinstance(interval, bool):
-                interval = Interval(0, int(interval))
-            named = interval_from(interval)
+            named = interval_from((0, interval) if _is_coordinate(interval) else interval)
             if named is None or named.stop < named.start:
-                raise refuse("A03", f"{name}: {interval} is no interval.", f"write {{{name}: (0, 10)}}, or a number.")
+                message = f"{name}: {interval if named is None else named} is no interval."
+                raise refuse("A03", message, f"write {{{name}: (0, 10)}}, or a number.")
             intervals.append((str(name), named))
         refuse_repeated(n for n, _ in intervals)
         return Dims(tuple(intervals))

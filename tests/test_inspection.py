@@ -71,6 +71,18 @@ def test_intermediates_of_applied_functions_are_seen_too():
     np.testing.assert_array_equal(ti.compile(f).inspect(x=np.arange(3.0))["twice"], [2.0, 4.0, 6.0])
 
 
+def test_what_several_results_share_is_shown_once_until_what_it_reads_is_written():
+    f = ti.parse("""f(o: tensor<float, I[0:3]>, p: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) {
+      let b = x × 2.0; o ← b + 1.0; p ← b × 3.0; x ← b + 3.0; }""")
+    shown = ti.compile(f).inspect(x=np.arange(3.0))
+    assert list(shown) == ["b"]
+    np.testing.assert_array_equal(shown["b"], [0.0, 2.0, 4.0])
+    again = ti.parse("""f(o: tensor<float, I[0:3]>, p: tensor<float, I[0:3]>, x: tensor<float, I[0:3]>) {
+      o ← let b = x × 2.0; b + 1.0; x ← 5.0 + x; p ← let b = x × 2.0; b × b; }""")
+    shown = ti.compile(again).inspect(x=np.arange(3.0))
+    np.testing.assert_array_equal(shown["b_1"], [10.0, 12.0, 14.0])
+
+
 def test_looking_costs_no_more_than_running_each_intermediate_once():
     fencil = HDIFF.specialise(n=9, m=8)
     seen, found = observed(fencil)

@@ -168,6 +168,11 @@ class CompiledAtMost:
                 message = f"no argument has an interval that tells the size '{name}' of an exported program."
                 raise refuse("B01", message, f"leave it as it is: bind({name}=10).")
         limits = [limit for n, bound in self.most.items() for limit in (f"{n} <= {bound}", f"{n} >= 0")]
+        for p in (*inputs, *padded.ends.fencil.results):
+            for start, stop in (padded.ends.along(p, d) for d in p.type.dims):
+                extent = stop.minus(start)
+                sizes_of_extent = [f"{factor}*{name}" for name, factor in extent.coefficients.items()]
+                limits += [f"{' + '.join([*sizes_of_extent, str(extent.constant)])} >= 0"] * bool(sizes_of_extent)
         symbolic_sizes: Any = dict(
             zip(self.most, jax.export.symbolic_shape(", ".join(self.most), constraints=limits), strict=True)
         )
@@ -192,14 +197,20 @@ def compile_at_most(program: Any, most: Mapping[str, Any], options: Mapping[str,
 
     `options`: those of `compile`.
     """
+    if not hasattr(most, "items"):
+        raise refuse("B11", f"at_most is {most!r}, and gives sizes by name.", 'write at_most={"n": 10}.')
     bound = BoundProgram.of(program)
     for name in most:
         if name not in bound.size_names:
             raise refuse("B05", f"'{bound.name}' has no size '{name}'.", did_you_mean(name, bound.size_names))
+    bounds = {n: size_of(m, n) for n, m in most.items()}
+    for name, largest in bounds.items():
+        if largest < 0:
+            raise refuse("B11", f"the size '{name}' is {largest}, and sizes are not negative.", f"write {name}=10.")
     if options.get("donate"):
         message = "arrays are padded, and what is padded is a copy: there is nothing to give away."
         raise refuse("B13", message, "leave out donate, or at_most.")
-    return CompiledAtMost(bound, {n: size_of(m, n) for n, m in most.items()}, options)
+    return CompiledAtMost(bound, bounds, options)
 
 
 Padding = Sequence[tuple[Any, Any]]

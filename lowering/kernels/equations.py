@@ -43,15 +43,28 @@ class Pointwise:
     """Its computation on GPUs, if Triton's operation of the name is another one."""
 
 
+def _negated(x: Any) -> Any:
+    """-x; of floats as a product, since Triton's is 0 - x, which is 0.0 of 0.0."""
+    return lax.neg(x) if x.dtype.kind in "iub" else lax.mul(x, lax.full_like(x, -1))
+
+
 def _extreme(prefers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The minimum (`prefers` is `lax.le`) or maximum (`lax.ge`) of two elements, which keeps a NaN as XLA does."""
+    """The minimum (`prefers` is `lax.le`) or maximum (`lax.ge`) of two elements, which keeps a NaN as XLA does, and
+    takes -0.0 for less than 0.0.
+    """
+    is_min = prefers is lax.le
 
     def compute(x: Any, y: Any) -> Any:
         """The preferred of two elements, or a NaN among them."""
         # Triton's drops a NaN
         if x.dtype.kind in "iub":
-            return lax.min(x, y) if prefers is lax.le else lax.max(x, y)
-        return lax.select(lax.bitwise_or(prefers(x, y), lax.ne(x, x)), x, y)
+            return lax.min(x, y) if is_min else lax.max(x, y)
+        is_first = lax.bitwise_or(prefers(x, y), lax.ne(x, x))
+        chosen, other = lax.select(is_first, x, y), lax.select(is_first, y, x)
+        # equal numbers differ in the sign of zero alone: a minimum has the sign of either, a maximum that of both
+        bits = [lax.bitcast_convert_type(z, f"uint{8 * z.dtype.itemsize}") for z in (chosen, other)]
+        joined = lax.bitwise_or(*bits) if is_min else lax.bitwise_and(*bits)
+        return lax.select(lax.eq(x, y), lax.bitcast_convert_type(joined, x.dtype), chosen)
 
     return compute
 
@@ -69,7 +82,7 @@ _DEAR, _DEARER = 8, 30
 
 POINTWISE: Mapping[str, Pointwise] = {
     **{name: Pointwise(NUMBERS) for name in ("add", "sub", "mul", "add_any")},
-    "neg": Pointwise(FLOATS | frozenset(["int8", "int16", "int32", "int64"])),
+    "neg": Pointwise(FLOATS | frozenset(["int8", "int16", "int32", "int64"]), compute=_negated),
     "abs": Pointwise(FLOATS | frozenset(["int32", "int64"])),
     "square": Pointwise(WIDE),
     "integer_pow": Pointwise(WIDE, 2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -327,6 +328,10 @@ def _require_inexact(leaf: Any, name: str) -> None:
         raise refuse("A41", message, f"convert it, {name}.astype('float64'), or name others: argnums=1.")
 
 
+_FACTOR = re.compile(r"[^\s/*.·⋅^@()-]+(\^?[+-]?\d+)?")
+"""One unit, with an exponent or not: products, as `m.s-1`, stand between parentheses in a denominator."""
+
+
 def _with_units(slopes: Any, units: str) -> Any:
     """The gradients without attributes, but with the units of the loss per those of the argument, if both are known."""
 
@@ -335,7 +340,7 @@ def _with_units(slopes: Any, units: str) -> Any:
         if not is_data_array(x):
             return x
         unit = str(x.attrs.get("units", ""))
-        per = f"({unit})" if set(unit) & set(" /*") else unit
+        per = unit if _FACTOR.fullmatch(unit) else f"({unit})"
         bare = x.copy(deep=False)
         bare.attrs = {"units": f"{units}/{per}"} if units and unit else {}
         return bare

@@ -109,7 +109,7 @@ def asked(fencil: Fencil, out: Mapping[Any, Any]) -> dict[Var, Dims]:
     part_of: dict[Var, Dims] = {}
     for p in fencil.results:
         intervals = {str(k): v for k, v in out.items() if str(k) not in names}
-        own_intervals: Any = next((v for k, v in out.items() if str(k) == p.name), {})
+        own_intervals = next((v for k, v in out.items() if str(k) == p.name), dict[Any, Any]())
         if not hasattr(own_intervals, "items"):
             message = f"{own_intervals!r} is no part of '{p.name}': it has an interval for each dim."
             raise refuse("A16", message, f'write {{"{p.name}": {{"I": (0, 5)}}}}.')

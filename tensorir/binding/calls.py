@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -285,7 +285,7 @@ def prepare_call(
                     accept(leaf, name, element, p.type.dims, table, have.get(name), by_block and not table)
                     for name, element, leaf in leaves_of(arguments[p.name], p.type.element, p.name)
                 ]
-                kinds[p.name] = taken[0].kind if taken else "numpy"
+                kinds[p.name] = _first_kind(a.kind for a in taken)
                 if p.name in tables and concrete(taken[0].data):
                     holes[p.name] = check_table(taken[0].data, p.name, p.type, tables[p.name][1])
                     taken = [Accepted(taken[0].data.astype(DTYPES[p.type.leaves[0]]), taken[0].kind)]
@@ -429,6 +429,12 @@ def _share(a: Array, b: Array) -> bool:
         return True
 
 
+def _first_kind(kinds: Iterable[str]) -> str:
+    """The kind of what arrays of several kinds (`kind_of`) give: DataArray before Field, JAX array and NumPy array."""
+    present = set(kinds)
+    return next((kind for kind in ("xarray", "field", "jax") if kind in present), "numpy")
+
+
 def _finisher(
     fencil: Fencil, arguments: Mapping[str, Any], kinds: Mapping[str, str], place: Place, labels: Any
 ) -> Callable[[Arrays], dict[str, Any]]:
@@ -437,7 +443,7 @@ def _finisher(
     A result is copied into the caller's NumPy buffer if there is one; otherwise it has the kind of the arguments:
     DataArray before Field, JAX array and NumPy array. `kinds` has the kind of each argument (`kind_of`).
     """
-    kind = next((k for k in ("xarray", "field", "jax") if k in kinds.values()), "numpy")
+    kind = _first_kind(kinds.values())
     buffers = {
         p.name: arguments[p.name]
         for p in fencil.results

@@ -13,6 +13,7 @@ coordinate, the one of the most points.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -196,6 +197,8 @@ def _start(origin: str, calendar: str) -> float:
         if not calendar:
             return float(_seconds(np.datetime64(origin.strip(), "us"), ""))
         cftime = importlib.import_module("cftime")
+        if re.fullmatch(r"\d+(-\d+)?", origin.strip()):  # a year, or a month, begins at its first day
+            origin = origin.strip() + "-01" * (2 - origin.count("-"))
         return float(cftime.date2num(cftime.num2date(0, f"seconds since {origin}", calendar), _EPOCH, calendar))
     except ValueError as problem:
         raise refuse("V37", f"'{origin}' is no date: {problem}.", "write it as 2000-01-01.") from None

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, TypeAlias, TypeVar
 
 from tensorir.binding.arrays import is_tuple
@@ -69,6 +70,9 @@ def periodic(period: float | None = None) -> BoundaryCondition:
         part = Interval(i.stop - width, i.stop) if low else Interval(i.start, i.start + width)
         return _moved(_part(x, dim, part), dim, -len(i) if low else len(i))
 
+    # users who check no types give other things
+    if not isinstance(period, Real | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise refuse("V42", f"{period!r} is no period.", "write ti.boundary.periodic(360.0).", at=here())
     return BoundaryCondition("periodic", halo, 0, None if period is None else float(period))
 
 
@@ -199,13 +203,13 @@ def _operator(widths: Mapping[Any, Any], bc: Any, function: Callable[..., Any]) 
     return field_operator(boundary)
 
 
-def _both(width: int | tuple[int, int]) -> tuple[int, int]:
+def _both(width: Any) -> tuple[int, int]:
     """The widths (before, after) of a number or a pair; raises V30 for anything else."""
     match width:
-        case int():
-            return width, width
-        case (int(before), int(after)):
-            return before, after
+        case Integral():
+            return int(width), int(width)
+        case (Integral() as before, Integral() as after):
+            return int(before), int(after)
         case _:
             message = f"{width!r} is no width of a halo."
             raise refuse("V30", message, "write {I: 1}, or {I: (1, 2)} for two sides.", at=here())
@@ -223,7 +227,11 @@ def _sides(bc: Any, dim: str) -> tuple[BoundaryCondition, BoundaryCondition]:
             hint = f"give one: {{{dim}: ti.boundary.periodic()}}."
             raise refuse("V31", f"there is no boundary condition for {dim}.", hint, at=here())
         bc = condition
-    low, high = bc if is_tuple(bc) else (bc, bc)
+    sides: list[Any] = list(bc) if is_tuple(bc) else [bc, bc]
+    if len(sides) != 2:
+        message = f"there are {len(sides)} boundary conditions for {dim}."
+        raise refuse("V31", message, "write one for both sides, or a pair (before, after).", at=here())
+    low, high = sides
     for side in (low, high):
         if not isinstance(side, BoundaryCondition):
             kinds = "use one of ti.boundary: periodic(), dirichlet(0.0), neumann() or extrapolate()."

@@ -46,10 +46,9 @@ _INSTALLED = tuple(
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 """Methods that code calls by syntax, so that their names are not among those of the code."""
 _PLAIN = (bool, int, float, complex, str, bytes, range)
-_CONTAINERS = (
-    tuple, list, dict, set, frozenset, deque, OrderedDict, defaultdict, np.ndarray, bytearray, memoryview, array.array
-)  # fmt: skip
-"""Types whose objects have no attributes but those of the type."""
+_CONTAINERS = (tuple, list, dict, set, frozenset, deque, OrderedDict, defaultdict, bytearray, memoryview, array.array)
+_LIBRARIES = ("numpy", "xarray", "pandas")
+"""The modules of further types whose objects have nothing but their contents."""
 
 
 def closure_fingerprint(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Hashable:
@@ -193,25 +192,27 @@ class _Look:
         if not isinstance(value, frozen) and (contents is not None or _is_open(kind)):
             self.reads.steady = False
         if contents is not None:
-            # a subclass may have attributes beside
-            return (kind, contents) if kind in _CONTAINERS else (kind, contents, *self.inside(value))
+            # objects of a user's own type may have attributes beside
+            is_plain = kind in _CONTAINERS or kind.__module__.partition(".")[0] in _LIBRARIES
+            return (kind, contents) if is_plain else (kind, contents, *self.inside(held))
         if getattr(kind, "told_by_identity", False):
             return _Same(value)
         if isinstance(value, Fencil):
             return value
-        if dataclasses.is_dataclass(value) and not isinstance(value, type) and kind.__eq__ is not object.__eq__:
-            fields = [self.key_of(getattr(value, f.name)) for f in dataclasses.fields(value)]
-            return type(value), *fields, *self.inside(value)
-        return _Same(value), *self.inside(value)
+        if dataclasses.is_dataclass(kind) and kind.__eq__ is not object.__eq__:
+            fields = [self.key_of(getattr(held, f.name)) for f in dataclasses.fields(kind)]
+            return kind, *fields, *self.inside(held)
+        if isinstance(held, (MethodType, functools.partial)):
+            return kind, *self.inside(held)  # `model.step` is another object each time
+        return held.__code__ if _users(held) is held else _Same(held), *self.inside(held)
 
     def _contents(self, value: Any) -> Hashable | None:
         """The key of what an array, a table or a container holds; None for other objects."""
-        match _holder(type(value)):
+        match _holder(cast("Any", type(value))):
             case "":
                 return None
             case "array":
-                mask = np.ma.getmask(value)
-                return _array(np.asarray(value)), None if mask is np.ma.nomask else _array(np.asarray(mask))
+                return _array(np.asarray(value)), self.key_of(getattr(value, "mask", None))
             case "xarray":
                 return self._labelled(value)
             case "sequence":

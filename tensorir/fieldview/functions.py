@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, cast, overload
@@ -192,6 +192,11 @@ def broadcast(x: Value, dims: Sequence[Dimension | str] | Places) -> Value:
     Element type and units are those of `x`. Raises V15 where a dim of the field is not named.
     """
     value = wrap(x)
+    if isinstance(dims, Dimension | str):
+        dims = [dims]
+    # users who check no types give those of NumPy
+    if not isinstance(dims, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise refuse("V15", f"{dims!r} names no dims.", "write ti.broadcast(x, [I, J]).", at=here())
     names = [str(d) for d in dims]
     missing = [d for d in value.dims if d not in names]
     if missing:

@@ -51,7 +51,6 @@ from tensorir.fieldview.signature import (
     argument_type,
     like,
     members_of_annotation,
-    name_of_function,
     restored,
     structure,
     symbol,
@@ -66,7 +65,7 @@ from tensorir.ir.nodes import Closure, Fencil, Var
 from tensorir.ir.staggering import halves
 from tensorir.ir.types import Scalar, TensorType, TupleElement, bcast
 from tensorir.runtime.errors import DiagnosticError, Displayed, article, did_you_mean, refuse
-from tensorir.runtime.locations import assigned, here, located, of_function
+from tensorir.runtime.locations import assigned, here, located, name_of, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class FieldOperator(Displayed, Generic[Result]):
     """Axis, direction and initial state of a scan operator; None for a field operator."""
 
     def __post_init__(self) -> None:
-        self.name: str = name_of_function(self.function)
+        self.name: str = name_of(self.function)
         functools.update_wrapper(self, self.function)
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)
@@ -349,8 +348,9 @@ class FieldOperator(Displayed, Generic[Result]):
         """
         if result is None:
             raise at_function(self.function, "V20", f"'{self.name}' returns nothing.", "add a return.")
-        if not isinstance(result, (Traced, numbers.Number, tuple, list)):
-            message = f"'{self.name}' returns {article(type(result).__name__)}."
+        if not isinstance(result, (Traced, numbers.Number, tuple, list)) or _has_empty(result):
+            returned = "an empty tuple" if isinstance(result, tuple | list) else article(type(result).__name__)
+            message = f"'{self.name}' returns {returned}."
             raise at_function(self.function, "V20", message, "return a field, or a tuple of fields.")
         value = on_common_dims(result)
         expected = self.annotations.get("return")
@@ -480,6 +480,11 @@ def _refuse_ambiguous(name: str, plan: Plan, values: Mapping[str, Any]) -> None:
                 raise refuse("V34", f"{message}.", "pass a ti.Field or a DataArray, or give out= and domain=.")
 
 
+def _has_empty(result: Any) -> bool:
+    """True for an empty tuple, and for one with an empty member."""
+    return isinstance(result, tuple | list) and (not result or any(map(_has_empty, cast("list[Any]", result))))
+
+
 def at_function(function: Callable[..., Any], code: str, message: str, help: str) -> DiagnosticError:
     """A diagnostic at the line where a function is defined."""
     return refuse(code, message, help, at=of_function(function))
@@ -571,13 +576,13 @@ def scan_operator(*, axis: Dimension, forward: bool = True, init: Any) -> _Scan[
 
     def decorate(function: Callable[..., Any]) -> FieldOperator[Any]:
         """The operator of a function of state and fields; raises V19 if it has no parameter for the state."""
-        signature = inspect.signature(function)
+        name, signature = name_of(function), inspect.signature(function)
         if not signature.parameters:
-            raise at_function(function, "V19", f"'{function.__name__}' takes no state.", "write def f(state, x).")
+            raise at_function(function, "V19", f"'{name}' takes no state.", "write def f(state, x).")
         fields = signature.replace(parameters=list(signature.parameters.values())[1:])
 
         def body(*args: Any, **more: Any) -> Any:
-            arguments = bound_arguments(function.__name__, fields, args, more)
+            arguments = bound_arguments(name, fields, args, more)
             return _scanned(function, signature, str(axis), forward, init, arguments)
 
         operator: FieldOperator[Any] = FieldOperator(function, body, scan=(axis, forward, init))
@@ -606,7 +611,7 @@ def _scanned(
     state = next(iter(signature.parameters))
     args = {n: wrap(v) for n, v in fields.items()}
     if not any(axis in a.dims for a in args.values()):
-        message = f"no field of '{function.__name__}' has the axis {axis}."
+        message = f"no field of '{name_of(function)}' has the axis {axis}."
         raise refuse("V23", message, "pass a field that varies along it.", at=here())
     start = wrap(init)
     elements = [a.element for a in args.values() if not a.weak]
@@ -622,11 +627,11 @@ def _scanned(
     result = applied(function, signature, {state: like(init, tuple_of(Traced(state_variable))), **at_level})
     trace.scanned.pop()
     if result is None:
-        raise at_function(function, "V20", f"'{function.__name__}' returns nothing.", "return the next state.")
+        raise at_function(function, "V20", f"'{name_of(function)}' returns nothing.", "return the next state.")
     value = wrap(_as_state(result, place.element))
     if value.element != place.element:
         raise at_function(
-            function, "V24", f"'{function.__name__}' returns {value.element}, and its init is {place.element}.",
+            function, "V24", f"'{name_of(function)}' returns {value.element}, and its init is {place.element}.",
             "return the state in the structure of init.",
         )  # fmt: skip
     f = build.function([state_variable, *variables.values()], value.expr, span=here())

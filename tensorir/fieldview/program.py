@@ -28,13 +28,13 @@ from tensorir.fieldview.plans import (
     trace_key,
 )
 from tensorir.fieldview.recorder import recorded
-from tensorir.fieldview.signature import annotations_of, argument_type, name_of_function, symbol
+from tensorir.fieldview.signature import annotations_of, argument_type, symbol
 from tensorir.fieldview.taken_types import refuse_beyond
 from tensorir.fieldview.trace import tracing
 from tensorir.ir.nodes import Fencil, Var
 from tensorir.ir.types import TensorType
 from tensorir.runtime.errors import Displayed, refuse
-from tensorir.runtime.locations import located, of_function
+from tensorir.runtime.locations import located, name_of, of_function
 from tensorir.runtime.memory import SIZES, RecentCache
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Program(Displayed):
     """The names of coordinates that traces asked for."""
 
     def __post_init__(self) -> None:
-        self.name: str = name_of_function(self.function)
+        self.name: str = name_of(self.function)
         functools.update_wrapper(self, self.function)
         self.signature: inspect.Signature = inspect.signature(self.function)
         self.annotations: dict[str, Any] = annotations_of(self.function)

@@ -18,15 +18,7 @@ from tensorir.fieldview.traced import Traced, tuple_of
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.nodes import Expr, Var
 from tensorir.ir.types import BOOL, FLOAT64, INT32, INT64, Scalar, TensorType, TupleElement, scalar_of
-from tensorir.runtime.errors import DiagnosticError, article, refuse
-
-
-def name_of_function(function: Any) -> str:
-    """The name of a function; raises V19 for values, and for callables without a name, as of `functools.partial`."""
-    if not callable(function) or not hasattr(function, "__name__"):
-        kind = article(type(function).__name__)
-        raise refuse("V19", f"an operator is a function with a name, and this is {kind}.", "write it with def.")
-    return function.__name__
+from tensorir.runtime.errors import DiagnosticError, refuse
 
 
 def annotations_of(function: Callable[..., Any]) -> dict[str, Any]:

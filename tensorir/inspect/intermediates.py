@@ -171,6 +171,8 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
     params = list(inlined_program.params)
     closures: list[Closure] = []
     intermediates: list[Intermediate] = []
+    shown: dict[int, tuple[Expr, Expr]] = {}
+    """By identity, the intermediates of earlier closures that are unchanged, and what later closures read for each."""
     for closure in inlined_program.closures:
         named_nodes = {id(n) for n in _find_named(closure.value)}
         param_names = {p.name for f in postorder(closure.value) if isinstance(f, Lambda) for p in f.params}
@@ -180,6 +182,11 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
             new_node = rebuild(node, tuple(with_names[id(c)] for c in node.children))
             with_names[id(node)] = new_node
             if id(node) not in named_nodes:
+                continue
+            if id(node) in shown:
+                known_value = shown[id(node)][1]
+                if param_names.isdisjoint(v.name for v in known_value.free):
+                    with_names[id(node)] = known_value
                 continue
             assert isinstance(new_node, Call)
             new_node = dataclasses.replace(new_node, label="")
@@ -196,12 +203,15 @@ def observed(fencil: Fencil) -> tuple[Fencil, tuple[Intermediate, ...]]:
                     members.append(variable)
             names = tuple(m.name for m in members)
             intermediates.append(Intermediate(name, node.tensor, node.span, str(new_node), names, node.label))
+            shown[id(node)] = node, new_node
             if name in param_names:
                 continue  # a function has a parameter of this name
             if isinstance(node.tensor.element, Scalar):
                 with_names[id(node)] = build.var(name, node.tensor)
             elif not tables and all(isinstance(m, Scalar) for m in node.tensor.element.members):
                 with_names[id(node)] = build.call("make_tuple", *members)
+            shown[id(node)] = node, with_names[id(node)]
+        shown = {key: pair for key, pair in shown.items() if closure.output not in pair[0].free}
         closures.append(closure if tables else dataclasses.replace(closure, value=with_names[id(closure.value)]))
     return build.fencil(inlined_program.name, params, closures, inlined_program.span), tuple(intermediates)
 

@@ -86,7 +86,7 @@ def interval_from(ends: Any) -> Interval | None:
 def _whole(number: Any) -> int:
     """A whole number as an int; raises TypeError for others."""
     if isinstance(number, Real) and float(number).is_integer():
-        return int(number)
+        return int(cast("Any", number))
     return operator.index(cast("Any", number))
 
 

@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from types import CodeType, FrameType
 from typing import Any, TypeVar, cast
 
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Source, Span, refuse
 from tensorir.runtime.memory import remembered
 
 _BESIDE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -182,6 +182,20 @@ def _called(name: str) -> str:
     return f"cell {cells[name]}" if name in cells else os.path.basename(name)
 
 
+def name_of(function: Any) -> str:
+    """The name of a function for messages; of a callable object that of its type. Raises V19 for what is no function.
+
+    >>> import functools
+    >>> name_of(name_of), name_of(functools.partial(name_of, 1)), name_of(functools.partial(functools.partial(max)))
+    ('name_of', 'name_of', 'max')
+    """
+    while isinstance(function, functools.partial):
+        function = cast("Any", function).func
+    if not callable(function):
+        raise refuse("V19", f"{function!r} is no function.", "decorate one: @ti.field_operator.", at=here())
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
 def of_function(function: Callable[..., object]) -> Span:
     """The span of the `def` line of a function; NOWHERE if its source is not available."""
     code: CodeType | None = getattr(function, "__code__", None)
@@ -189,6 +203,7 @@ def of_function(function: Callable[..., object]) -> Span:
         return NOWHERE
     lines: list[str] = linecache.getlines(code.co_filename, getattr(function, "__globals__", None))
     number = code.co_firstlineno
-    while number <= len(lines) and not lines[number - 1].lstrip().startswith("def "):
+    is_lambda = code.co_name == "<lambda>"
+    while number <= len(lines) and not (is_lambda or lines[number - 1].lstrip().startswith(("def ", "async def "))):
         number += 1
     return _line_span(code, lines, number) if number <= len(lines) else NOWHERE

@@ -92,6 +92,17 @@ def test_tuples_are_nested_tuples_of_arrays():
     np.testing.assert_array_equal(c, [False, True])
 
 
+@pytest.mark.parametrize("labelled", [0, 1])
+def test_a_tuple_with_one_labelled_member_gives_labelled_arrays(labelled):
+    f = ti.parse("f(out: tensor<float, I[0:2]>, x: tensor<(float, float), I[0:2]>) { out ← x[0] - x[1]; }")
+    members = [np.array([1.0, 2.0]), np.array([3.0, 1.0])]
+    members[labelled] = xr.DataArray(members[labelled], {"I": [10.0, 20.0]}, "I")
+    for call in (f, ti.compile(f)):
+        for _ in range(2):
+            found = call(x=tuple(members))["out"]
+            xr.testing.assert_identical(found, xr.DataArray([-2.0, 1.0], {"I": [10.0, 20.0]}, "I", name=found.name))
+
+
 def test_transposed_strided_and_big_endian_arrays_are_taken():
     whole = np.arange(24.0).reshape(4, 6)
     np.testing.assert_array_equal(WIDE(x=whole[::2, :3].T)["out"], 2 * whole[::2, :3])

@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 import weakref
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -288,6 +289,7 @@ def test_an_interval_of_a_field_that_stops_before_it_starts_is_refused():
     with pytest.raises(ti.DiagnosticError, match="A03"):
         ti.as_field({"I": "03"}, np.zeros(3))
     assert ti.zeros({"I": ti.Interval(1, 3)}).data.shape == (2,)
+    assert str(ti.as_field(MappingProxyType({"I": (3, 5)}), np.zeros(2)).dims) == "I[3:5]"
 
 
 def test_the_pictures_are_among_the_names_of_inspect():

@@ -2,7 +2,6 @@
 
 import operator
 import warnings
-from functools import partial
 
 import jax
 import ml_dtypes
@@ -143,14 +142,6 @@ SWAPPED = {
     ),
     "zeros": (lambda: ti.zeros(ti.float32, {I: 3}), "A03", "the domain is a Scalar, and a domain names dims.", FIRST),
     "full": (lambda: ti.full(1.0, {I: 3}), "A03", "the domain is a float, and a domain names dims.", FIRST),
-    "an axis twice": (
-        lambda: ti.as_field([I, "I"], np.zeros((2, 2))), "A03", "two axes are named I, and each dim is one axis.",
-        "rename one of them.",
-    ),
-    "an interval twice": (
-        lambda: ti.zeros({I: 3, "I": 2}), "A03", "two axes are named I, and each dim is one axis.",
-        "rename one of them.",
-    ),
     "an axis of a DataArray twice": (
         lambda: ti.as_field(SQUARE), "A03", "two axes are named I, and each dim is one axis.", "rename one of them.",
     ),
@@ -206,14 +197,6 @@ SWAPPED = {
     ),
     "a boundary": (
         lambda: ti.with_boundary({I: 1}, {I: 1}, ti.boundary.neumann()), "V30", "x is a dict, and not a field.", EXTEND,
-    ),
-    "an operator of values": (
-        lambda: ti.field_operator(3), "V19", "an operator is a function with a name, and this is an int.",
-        "write it with def.",
-    ),
-    "an operator without a name": (
-        lambda: ti.field_operator(partial(operator.mul, 2.0)), "V19",
-        "an operator is a function with a name, and this is a partial.", "write it with def.",
     ),
     "a name of a dim": (
         lambda: ti.staggered("XG", ti.Dimension("XC")), "V41",

@@ -52,6 +52,8 @@ def test_sides_and_dims_may_differ_and_corners_follow_the_later_dim():
     bc = {I: (ti.boundary.dirichlet(-1.0), ti.boundary.neumann()), J: ti.boundary.periodic()}
     expected = np.pad(np.vstack([np.full((1, 4), -1.0), X, X[-1:]]), ((0, 0), (2, 2)), mode="wrap")
     np.testing.assert_array_equal(ti.extend(field(X), {I: 1, J: 2}, bc).data, expected)
+    widths = {I: np.int64(1), J: (np.int32(2), np.int8(2))}
+    np.testing.assert_array_equal(ti.extend(field(X), widths, bc).data, expected)
 
 
 def test_a_value_may_depend_on_position_and_time():

@@ -427,7 +427,9 @@ def test_a_derivative_by_time_divides_by_the_lengths_of_months(t, days):
     assert found.attrs == {"units": "K days-1"} and list(found.time.values) == list(t.time.values[:-1])
 
 
-@pytest.mark.parametrize("units", ["hours since 2000-01-01", "seconds since 1999-12-31 12:00"])
+@pytest.mark.parametrize(
+    "units", ["hours since 2000-01-01", "seconds since 1999-12-31 12:00", "days since 2000", "days since 2000-01"]
+)
 def test_numbers_are_those_of_xarray(units):
     expected = xr.coding.times.encode_cf_datetime(MONTHS, units)[0]
     np.testing.assert_allclose(ti.coord(T, "time", units=units), expected, rtol=1e-13)

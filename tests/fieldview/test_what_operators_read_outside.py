@@ -1,6 +1,7 @@
 """Cells of a notebook that are run again: an operator has the numbers and the functions of when it is called."""
 
 import functools
+import itertools
 import math
 from array import array
 from collections import UserList, deque
@@ -213,6 +214,54 @@ def test_what_holds_numbers_is_looked_into(kind):
         np.testing.assert_array_equal(outside(X).data, factor * X.data)
         np.testing.assert_array_equal(given(X, {"held": held}).data, factor * X.data)
         change(held)
+
+
+TRACED = itertools.count()
+
+
+class Decay:
+    rate = 0.5
+
+    def step(self, x):
+        next(TRACED)
+        return self.rate * x
+
+
+DECAY = Decay()
+
+
+def decayed(rate, x):
+    next(TRACED)
+    return rate * x
+
+
+STEPS = {
+    "a method": lambda rate: setattr(DECAY, "rate", rate) or DECAY.step,
+    "a function with some of its arguments": lambda rate: functools.partial(decayed, rate),
+    "a function that reads another": lambda rate: (lambda f: lambda x: f(x))(lambda x: decayed(rate, x)),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_step_that_is_made_anew_for_each_run_is_traced_once(kind):
+    for rate in (0.5, 0.25):
+        results, begin = [], next(TRACED)
+        for _ in range(2):
+            results.append((ti.iterate(STEPS[kind](rate), np.ones(2), 2)[0], ti.jit(STEPS[kind](rate))(np.ones(2))[0]))
+            traced, begin = next(TRACED) - begin - 1, next(TRACED)
+        assert traced == 0 and results == 2 * [(rate**2, rate)]
+
+
+def test_callable_objects_and_functions_with_some_of_their_arguments_are_operators():
+    model = Model()
+    called, partial = ti.field_operator(model), ti.field_operator(functools.partial(decayed, 3.0))
+    summed = ti.scan_operator(axis=I, init=0.0)(functools.partial(lambda factor, state, x: state + factor * x, 2.0))
+    assert (called.name, partial.name, summed.name) == ("Model", "decayed", "<lambda>")
+    np.testing.assert_array_equal(called(X).data, 2 * X.data)
+    np.testing.assert_array_equal(partial(X).data, 3 * X.data)
+    np.testing.assert_array_equal(summed(X).data, np.cumsum(2 * X.data))
+    model.factor = 5.0
+    np.testing.assert_array_equal(called(X).data, 10 * X.data)
 
 
 def test_two_dicts_that_come_one_after_the_other_are_told_apart_and_equal_ones_are_not():

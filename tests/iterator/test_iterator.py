@@ -84,6 +84,13 @@ def test_a_field_that_is_too_small_is_named() -> None:
     )
 
 
+def test_a_field_that_lacks_a_part_behind_a_gap_is_told_who_reads_it() -> None:
+    shifted = "⟩ ← (⇑(λ(a) → ·⟪Iₕ→Iₕ, 1ₒ⟫(a)))(x);"
+    text = f"f(x, y, z) {{ y @ c⟨ Iₕ: [0, 2[ {shifted} z @ c⟨ Iₕ: [10, 12[ {shifted} }}"
+    types = [tensor("float", I=(0, stop)) for stop in (5, 20, 20)]
+    assert "note: x at I = 12 is read for z at I = 11.\n" in refused(text, args=types)
+
+
 def test_an_unknown_builtin_is_shown() -> None:
     x = tensor("float", I=(0, 9))
     text = "f(x, y) { y @ c⟨ Iₕ: [0, 9[ ⟩ ← (⇑(λ(a) → floorr(·a)))(x); }"

@@ -11,9 +11,11 @@ from jax.sharding import PartitionSpec
 import tensorir as ti
 from lowering.calls.estimate import device_of, estimated, lowered_for
 from lowering.kernels import interpreted, parted
+from lowering.kernels.equations import POINTWISE
 from lowering.kernels.program import inner_programs
 from stencils import library
 from tensorir import reference
+from tensorir.ir.types import DTYPES
 from tests.generate.data import copied
 from tests.generate.profiles import COMMON, EVERY, NARROW, SMALL_FLOATS, WHOLE
 from tests.generate.programs import made
@@ -83,6 +85,27 @@ def test_a_kernel_computes_what_the_oracle_does(name):
     assert sum(len(p.kernels) for p in regions(function, passed)) >= 1
     for result, (found,) in called(fencil, copied(given)).items():
         np.testing.assert_allclose(found, want[result], rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("element", ["float", "float32", "float16", "bfloat16"])
+def test_extremes_in_kernels_keep_the_signs_of_zeros(element):
+    y = f"tensor<{element}, I[0:15]>"
+    fencil = ti.parse(f"""f(y: {y}, z: {y}, x: tensor<{element}, I[0:16]>) {{
+      y ← min(x, ⟪I, 1⟫(x)); z ← max(x, ⟪I, 1⟫(x)); }}""")
+    x = np.tile([0.0, -0.0, -0.0, 0.0, 0.0, 1.0, -0.0, -1.0], 2).astype(DTYPES[fencil["x"].type.element])
+    function, passed, _ = traced(fencil, {"x": x})
+    assert regions(function, passed)
+    want = reference.run(fencil, x=x)
+    for result, (found,) in called(fencil, {"x": x}).items():
+        assert found.tobytes() == want[result].tobytes()
+
+
+@pytest.mark.parametrize(("element", "used"), [("float32", "mul"), ("int32", "neg")])
+def test_a_kernel_negates_floats_by_a_product(element, used):
+    # Triton's negation is 0 - x, which is 0.0 of 0.0
+    assert POINTWISE["neg"].compute is not None
+    (e,) = jax.make_jaxpr(POINTWISE["neg"].compute)(np.zeros((), element)).eqns
+    assert e.primitive.name == used
 
 
 @pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no GPU")

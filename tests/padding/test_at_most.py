@@ -127,6 +127,14 @@ def test_an_exported_program_takes_any_size_up_to_the_bound(hdiff):
     )
 
 
+def test_results_of_an_exported_program_may_have_fewer_points():
+    text = "f(o: tensor<float, I[1:n-1], J[0:m]>, x: tensor<float, I[0:n], J[0:m]>) { o ← ⟪I, 1⟫(x) - ⟪I, -1⟫(x); }"
+    loaded = ti.load(ti.compile(ti.parse(text), at_most={"n": 9, "m": 5}).export(platforms=("cpu",)).serialize())
+    for shape in ((3, 2), (9, 5)):
+        x = np.arange(float(np.prod(shape))).reshape(shape) ** 2
+        np.testing.assert_array_equal(loaded(x=x)["o"], x[2:] - x[:-2])
+
+
 def test_an_array_that_tells_a_size_alone_is_an_input_of_the_exported_program():
     counted = ti.compile(ti.parse(PROGRAMS["a count"]), at_most={"n": 9})
     loaded = ti.load(counted.export(platforms=("cpu",)).serialize())
@@ -159,6 +167,8 @@ def test_what_is_wrong_at_a_size_is_said_as_of_the_exact_program(hdiff):
     [
         (lambda: ti.compile(HDIFF, at_most={"k": 9}), "error[B05]: 'hdiff' has no size 'k'."),
         (lambda: ti.compile(HDIFF, at_most={"n": 1.5}), "error[B11]: the size 'n' is 1.5, and sizes are whole"),
+        (lambda: ti.compile(HDIFF, at_most=9), "error[B11]: at_most is 9, and gives sizes by name."),
+        (lambda: ti.compile(HDIFF, at_most={"n": -1}), "error[B11]: the size 'n' is -1, and sizes are not negative."),
         (lambda: ti.compile(HDIFF, at_most={"n": 9}).program(m=9), "error[B01]: the size 'l' is not bound."),
         (
             lambda: ti.compile(HDIFF, at_most={"n": 9}, donate="out"),

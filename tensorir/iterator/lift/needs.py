@@ -203,7 +203,19 @@ def why(
     """Notes: a point that an input lacks, and what is stored and reads it; what leads there, or where it may begin."""
     start, stop = needed[node][dim]
     up = stop > have.stop
-    outside = max(have.stop, start) if up else start
+    # the first point beyond the field may lie between two parts that are stored, the last one is read
+    points = dict.fromkeys((max(have.stop, start), stop - 1)) if up else (start,)
+    notes = (_why_at(node, dim, have, needed, stored, point) for point in points)
+    return next(filter(None, notes), list[str]())
+
+
+def _why_at(
+    node: Node, dim: str, have: Interval, needed: Mapping[Node, Box], stored: Sequence[tuple[str, Node, Box]],
+    outside: int,
+) -> list[str]:  # fmt: skip
+    """The notes on the point `outside` of the field; none if nothing that is stored reads it."""
+    start, stop = needed[node][dim]
+    up = stop > have.stop
     seen, waiting = {node}, [_Point(outside, node, dim, outside)]
     while waiting:
         here = waiting.pop(0)
