@@ -183,19 +183,21 @@ def _check_options(
     n: Any, forcing_method: Any, callback: Any, keep: Any, checkpoint: Any, progress: Any, on_interrupt: Any
 ) -> None:
     """Raise A19 for options of `iterate` whose value is none of those that they may have."""
-    is_number = lambda x: hasattr(x, "__index__") or isinstance(x, (float, np.floating))
-    is_count = lambda x: is_number(x) and bool(0 <= x < math.inf and int(x) == x)
-    is_bool = lambda x: isinstance(x, (bool, np.bool_))
+    bools = (bool, np.bool_)
+    counts = [
+        (hasattr(x, "__index__") or isinstance(x, (float, np.floating))) and 0 <= x < math.inf and int(x) == x
+        for x in (n, checkpoint)
+    ]
     rules = (
         ("forcing_method", forcing_method, forcing_method in METHODS, 'it is "linear" or "held".'),
         ("callback", callback, callback is None or callable(callback), "give a function of a number and a state."),
-        ("keep", keep, keep is None or is_bool(keep) or callable(keep), "give True, or a function of a state."),
-        ("checkpoint", checkpoint, is_bool(checkpoint) or is_count(checkpoint),
+        ("keep", keep, keep is None or isinstance(keep, bools) or callable(keep), "give True, or a function."),
+        ("checkpoint", checkpoint, counts[1] or isinstance(checkpoint, bools),
          "it says what gradients keep: True, False, or levels; checkpoint_dir= names a folder to go on from."),
-        ("progress", progress, progress is None or is_bool(progress), "give True or False."),
+        ("progress", progress, progress is None or isinstance(progress, bools), "give True or False."),
         ("on_interrupt", on_interrupt, on_interrupt in ("raise", "return"), 'it is "raise" or "return".'),
     )  # fmt: skip
-    if is_bool(n) or not is_count(n):
+    if isinstance(n, bools) or not counts[0]:
         raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
     for name, value, is_right, hint in rules:
         if not is_right:

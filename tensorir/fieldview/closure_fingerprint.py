@@ -137,8 +137,8 @@ READS: RecentCache[int, Reads] = RecentCache("reads of functions", 256)
 
 
 def _look_at(function: Callable[..., Any]) -> _Look:
-    inner = _users(function)
-    return _Look({}, () if inner is None else _names_reached(inner), Reads())
+    inner, reached = _users(function), dict[int, tuple[FunctionType, tuple[str, ...]]]()
+    return _Look({}, () if inner is None else _names_reached(inner, reached), Reads(), reached)
 
 
 class _Same:
@@ -176,6 +176,8 @@ class _Look:
     """By (id(object), names) its number and the object, which is kept alive so that its id stays valid."""
     names: tuple[str, ...]
     reads: Reads
+    reached: dict[int, tuple[FunctionType, tuple[str, ...]]]
+    """The names under which values of functions are looked at (`_names_reached`), by the id of the function."""
 
     def key_of(self, value: Any) -> Hashable:
         """The hashable key of a value: contents of numbers, arrays and containers, identity and attributes of others.
@@ -253,7 +255,7 @@ class _Look:
             case _ if (function := _users(value)) is not None:
                 if value is not function:
                     self.reads.attributes.append((value, "function", function))
-                look = _Look(self.seen, _names_reached(function), self.reads)
+                look = self._within(function)
                 yield from map(look.key_of, look.read_by(function))
                 if function.__dict__:
                     attributes = [self._at(function.__dict__, name) for name in self.names]
@@ -315,7 +317,11 @@ class _Look:
         yield self.key_of(function)
         inner = _users(function)
         if inner is not None and not isinstance(owner, ModuleType):
-            yield _Look(self.seen, _names_reached(inner), self.reads).key_of(owner)
+            yield self._within(inner).key_of(owner)
+
+    def _within(self, function: FunctionType) -> _Look:
+        """The traversal of the values that a function reads."""
+        return _Look(self.seen, _names_reached(function, self.reached), self.reads, self.reached)
 
     def _before(self, value: Any) -> int | None:
         """The number under which a value was looked at for these names, None if this is the first time."""
@@ -379,20 +385,32 @@ def _names(code: CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*code.co_names, *(n for c in inside for n in _names(c)))))
 
 
-def _names_reached(function: FunctionType) -> tuple[str, ...]:
-    """The names in the code of a function, and of the functions that it finds in its globals and closure, and so on."""
-    reached: dict[int, FunctionType] = {}
+def _names_reached(function: FunctionType, reached: dict[int, tuple[FunctionType, tuple[str, ...]]]) -> tuple[str, ...]:
+    """The names in the code of a function, and of the functions that it finds in its globals and closure, and so on.
+
+    Functions are entered in `reached`, so that each is gone through once: those that another one has reached have the
+    names of that one.
+    """
+    if id(function) in reached:
+        return reached[id(function)][1]
+    names: dict[str, None] = {}
+    entered: dict[int, FunctionType] = {}
     waiting = [function]
     while waiting:
         one = waiting.pop()
-        if id(one) in reached:
+        if id(one) in entered:
             continue
-        reached[id(one)] = one
-        held = [one.__globals__.get(name) for name in _names(one.__code__)]
+        if id(one) in reached:
+            names.update(dict.fromkeys(reached[id(one)][1]))
+            continue
+        entered[id(one)] = one
+        of_code = _names(one.__code__)
+        names.update(dict.fromkeys(of_code))
+        held = [one.__globals__.get(name) for name in of_code]
         for cell in one.__closure__ or ():
             with suppress(ValueError):  # not assigned yet
                 held.append(cell.cell_contents)
         waiting += [inner for value in held if callable(value) and (inner := _users(value)) is not None]
-    if len(reached) == 1:
-        return _names(function.__code__)
-    return tuple(dict.fromkeys(name for one in reached.values() for name in _names(one.__code__)))
+    every_name = tuple(names)
+    reached.update({key: (one, every_name) for key, one in entered.items()})
+    return every_name

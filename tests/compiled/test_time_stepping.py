@@ -155,7 +155,7 @@ def test_a_bar_is_drawn_where_it_is_wanted_and_nowhere_else(capsys):
          "error[A19]: checkpoint is -1.\n"
          "help: it says what gradients keep: True, False, or levels; checkpoint_dir= names a folder to go on from."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, keep="h"),
-         "error[A19]: keep is 'h'.\nhelp: give True, or a function of a state."),
+         "error[A19]: keep is 'h'.\nhelp: give True, or a function."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, callback=3),
          "error[A19]: callback is 3.\nhelp: give a function of a number and a state."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, progress="bar"),

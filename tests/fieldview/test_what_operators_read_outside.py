@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 import tensorir as ti
+from tensorir.fieldview.closure_fingerprint import closure_fingerprint
+from tests.effort import count_calls_of_python
 
 (I,) = ti.dims("I")
 X = ti.as_field({I: (0, 3)}, np.array([1.0, 2.0, 4.0]))
@@ -298,3 +300,16 @@ def test_a_function_that_is_given_with_some_of_its_arguments_is_looked_into():
     np.testing.assert_array_equal(through(X, functools.partial(limited, most=3.0)).data, np.minimum(2 * X.data, 3))
     factor = 0.5
     np.testing.assert_array_equal(through(X, functools.partial(limited, most=3.0)).data, np.minimum(0.5 * X.data, 3))
+
+
+def calls_for_a_chain(length: int) -> int:
+    """Calls of Python that the first fingerprint of functions takes, each of which calls the next one."""
+    names = {"__name__": "chain"}
+    lines = [f"def f{k}(x): return f{k + 1}(x) + x.v{k}" for k in range(length)]
+    exec("\n".join([*lines, f"def f{length}(x): return x"]), names)
+    return count_calls_of_python(lambda: closure_fingerprint(names["f0"]))
+
+
+def test_functions_that_call_others_are_gone_through_once():
+    _, some, twice_as_many = map(calls_for_a_chain, (10, 50, 100))
+    assert twice_as_many < 2.2 * some
