@@ -128,6 +128,6 @@ def dims(names: str) -> tuple[Dimension, ...]:
 
     >>> I, J = dims("I J")
     """
-    if not isinstance(names, str):
+    if not isinstance(cast("object", names), str):
         raise refuse("A03", f"{names!r} is no text with the names of dims.", 'write them in one: ti.dims("I J").')
     return tuple(Dimension(name) for name in names.replace(",", " ").split())

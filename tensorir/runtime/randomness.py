@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from tensorir.runtime.errors import refuse
@@ -15,6 +17,6 @@ def generator(seed: int) -> np.random.Generator:
     >>> int(generator(3).integers(10)) == int(generator(3).integers(10))
     True
     """
-    if not isinstance(seed, int | np.integer) or seed < 0:
+    if not isinstance(cast("object", seed), int | np.integer) or seed < 0:
         raise refuse("B14", f"the seed is {seed!r}, and a seed is a whole number from 0 up.")
     return np.random.default_rng(seed)

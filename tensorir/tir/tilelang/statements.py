@@ -495,7 +495,7 @@ def _in_doubt(
         names |= bound if isinstance(part, ast.ExceptHandler) else bound & held
         changed |= altered
     values = [scope.find(name) for name in changed]
-    places = {id(v) for v in values if isinstance(v, list | dict | set)}
+    places = {id(v) for v in values if type(v) in (list, dict, set)}
     for frame in scope.frames:
         frame |= {name: value for name, kept in frame.items() if id(kept) in places}
     scope.frames[-1].update(dict.fromkeys(names, value))
