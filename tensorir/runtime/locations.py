@@ -137,7 +137,7 @@ def _users() -> FrameType | None:
     return None if frame is not None and frame.f_code.co_filename.startswith(COMMANDS) else frame
 
 
-_LIBRARIES = frozenset(("jax", "jaxlib", "numpy", "equinox", "xarray", "pandas"))
+_LIBRARIES = frozenset(("jax", "jaxlib", "numpy", "scipy", "equinox", "xarray", "pandas"))
 
 
 def _is_library(frame: FrameType) -> bool:
