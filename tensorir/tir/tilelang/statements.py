@@ -12,7 +12,7 @@ from typing import Any, cast
 from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import HANDLE, INT32
+from tensorir.tir.dtypes import HANDLE, INT32, INT64
 from tensorir.tir.nodes import ForKind
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.script.assignments import bind as plain_bind
@@ -230,8 +230,10 @@ def annotated(it: Context, node: ast.AnnAssign) -> None:
 def for_(it: Context, node: ast.For) -> None:
     form = it.reader.value(node.iter)
     if isinstance(form, range) and it.staged:
-        step = const(form.step, INT32) if form.step != 1 else None
-        form = LoopForm(((const(form.start, INT32), const(form.stop - form.start, INT32)),), ForKind.SERIAL, step=step)
+        ends = (form.start, form.stop, form.stop - form.start, form.step)
+        kind = INT32 if all(INT32.range[0] <= end <= INT32.range[1] for end in ends) else INT64
+        step = const(form.step, kind) if form.step != 1 else None
+        form = LoopForm(((const(form.start, kind), const(form.stop - form.start, kind)),), ForKind.SERIAL, step=step)
     match form:
         case LoopForm(step=n.Expr() as step) if not (isinstance(step, n.IntImm) and step.value == 1):
             _stepped(it, node, form)
