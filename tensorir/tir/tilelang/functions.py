@@ -22,6 +22,7 @@ from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import BufferSpec, Closure, DataTypeName, Name, Value, entries, members
 from tensorir.tir.tilelang import context as host
 from tensorir.tir.tilelang.context import Context, Function, Kind, Returned, Unknown, unknown
+from tensorir.tir.tilelang.expressions import defaults_of
 from tensorir.tir.tilelang.expressions import items as items_of
 
 # Functions of a text: which are kernels, which make kernels, and the kernel that one is for given constants.
@@ -65,12 +66,7 @@ def is_kernel(node: ast.FunctionDef) -> bool:
 
 def define_function(it: Context, node: ast.FunctionDef) -> None:
     """A name for a function; one under @T.prim_func within another function is a kernel at once."""
-    stated = node.args
-    positional = [*stated.posonlyargs, *stated.args]
-    pairs = list(zip(positional[len(positional) - len(stated.defaults) :], stated.defaults, strict=True))
-    pairs += [(p, d) for p, d in zip(stated.kwonlyargs, stated.kw_defaults, strict=True) if d is not None]
-    defaults = {parameter.arg: it.reader.value(default) for parameter, default in pairs}
-    function = Function(node, _kind(node), tuple(it.reader.scope.frames), defaults)
+    function = Function(node, _kind(node), tuple(it.reader.scope.frames), defaults_of(it, node.args))
     it.reader.scope.define(node.name, function)
     if it.depth and function.kind == "kernel" and "prim_func" in _marks(node):
         it.reader.scope.define(node.name, instance(it, function, {}, node))
