@@ -210,6 +210,20 @@ def test_an_index_that_leaves_an_array_is_said_when_it_is_called():
     assert values[5] == 0 and values[6] == 6
 
 
+def test_an_index_of_few_bits_has_no_sign():
+    view = "partition_view<tile=(1), padding_value = zero, tensor_view<300xf32, strides=[1]>>"
+    module = tile.parse(f"""entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<i8>>) {{
+      %i, %t = load_ptr_tko weak %q : tile<ptr<i8>> -> tile<i8>, token
+      %five = constant <i8: 5> : tile<i8>
+      %v = make_tensor_view %p, shape = [300], strides = [1] : tensor_view<300xf32, strides=[1]>
+      %w = make_partition_view %v : {view}
+      %x, %u = load_view_tko weak %w[%i] : {view}, tile<i8> -> tile<1xf32>, token
+      %y = store_view_tko weak %x, %w[%five] : tile<1xf32>, {view}, tile<i8> -> token }}""")
+    args = [np.arange(300, dtype=np.float32), np.array([-56], np.int8)]
+    assert tile.interpret(module, "k", args)[0][5] == 200
+    assert np.asarray(ti.lift(module, args=args)(*args)[0])[5] == 200
+
+
 def test_a_block_that_is_proven_to_leave_an_array_is_named():
     with pytest.raises(DiagnosticError) as error:
         ti.lift(tile.parse(CHOSEN), grid=3, args=CHOICE)

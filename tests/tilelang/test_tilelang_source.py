@@ -348,6 +348,7 @@ WRONG = {
     "x = [0] * 10 ** 6": "k.py:10:13: error[TS20]: this sequence would have more than 10,000 members.",
     "x = 10 ** 10 ** 10": "k.py:10:13: error[TS20]: constants of this size are no part of TVMScript.",
     "x = f'{3:1000000000d}'": "k.py:10:13: error[TS04]: this is formatted with more than 999 characters.",
+    "x = zip(5)": "k.py:10:17: error[TS21]: a sequence of constants stands here: a list, a tuple, or range(n).",
     "T.access_ptr()": "k.py:10:9: error[TS24]: T.access_ptr needs 'base'.",
     "T.access_ptr(a, offset=2)": "k.py:10:9: error[TS24]: T.access_ptr has no parameter 'offset'.",
     "for k in T.unroll('x'):\n            pass": "k.py:10:18: error[TS21]: the bounds of a loop are integers.",
@@ -362,6 +363,27 @@ WRONG = {
 @pytest.mark.parametrize("line", WRONG)
 def test_what_is_wrong_is_told_where_it_stands(line):
     assert said(HEAD + f"        {line}\n")[0] == WRONG[line]
+
+
+COUNTED = {  # in a kernel, what is stored into B
+    "for a, c in zip(range(3), (2, 3, 4)): B[a] = c": [2, 3, 4],
+    "for a, c in enumerate(range(5, 8)): B[a] = c": [5, 6, 7],
+    "for a, c in enumerate([5, 6], 1): B[a] = c": [0, 5, 6],
+    "for c in reversed(range(3)): B[c] = c": [0, 1, 2],
+    "for a, c in {1: 5, 2: 6}.items(): B[a] = c": [0, 5, 6],
+    "q = list(range(3)); B[0] = q[2] + sum(range(4)) + len(range(5)) + max(range(6))": [18, 0, 0],
+    "r = range(0, 3, 2)\n        for i in r: B[i] = i + 1": [1, 0, 3],
+    "for i in range(-1, 2): B[i + 1] = i": [-1, 0, 1],
+    "for i in range(2, -1, -1): B[i] = 3 - i": [3, 2, 1],
+    "for i in range(10**12, 10**12 + 3): B[i - 10**12] = i - 10**12": [0, 1, 2],
+}
+
+
+@pytest.mark.parametrize("lines", COUNTED)
+def test_ranges_in_a_kernel_are_sequences_and_loops(lines):
+    text = "import tilelang.language as T\n@T.prim_func\ndef main(B: T.Tensor((3,), 'int32')):\n"
+    func = ti.tir.parse(f"{text}    with T.Kernel(1, threads=1) as c:\n        {lines}\n")["main"]
+    assert ti.tir.interpret(func, np.zeros(3, np.int32))[0].tolist() == COUNTED[lines]
 
 
 def test_the_replication_of_a_reducer_is_a_string():
@@ -474,6 +496,7 @@ BOUND = {
     "an entry that is deleted": "if torch.x.y():\n    del q['a']\nM = len(q)",
     "an entry that a function sets": "def set():\n    q['a'] = 64\nif torch.x.y():\n    set()\nM = q['a']",
     "a list that a function gets": "def more(x):\n    x.append(8)\nif torch.x.y():\n    more(r)\nM = len(r)",
+    "a list that is longer by what only Python knows": "s = r\ns += os.listdir()\nM = len(r)",
     "entries that only Python knows": "q.update(a=os.cpu_count())\nM = q['a']",
     "mappings that only Python knows": "q.update(os.environ)\nM = q['a']",
     "an import that may fail": "try:\n    import flash_attn\n    M = 64\nexcept ImportError:\n    M = 16",
@@ -510,6 +533,13 @@ FOLLOWED = {
     "global M\nM = 64": 64,
     "del q['a']\nM = q.get('a', 3)": 3,
     "r.clear()\nM = len(r)": 0,
+    "s = r\ns += (1, 2)\nM = len(r)": 3,
+    "s = r\ns *= 3\nM = len(r)": 3,
+    "s = r\ns = s + [1]\nM = len(r)": 1,
+    "s = q\ns |= {'b': 64}\nM = q['b']": 64,
+    "f = lambda a, b=60: a + b\nM = f(4)": 64,
+    "fs = [lambda k=k: k for k in range(3)]\nM = fs[0]()": 0,
+    "M = [*range(3), 64][3]": 64,
     "q.update(a=64)\nM = q['a']": 64,
     "x = r[9]\nr[9] = 3\nr[9] += 3\ndel q['b']": 8,
     "break": 8,

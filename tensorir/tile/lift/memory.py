@@ -27,7 +27,7 @@ from tensorir.lifting.region.nodes import (
 )
 from tensorir.runtime.errors import Span, refuse
 from tensorir.tile.interpret.hazards import dims_of, steps_of
-from tensorir.tile.lift.arithmetic import same_bits, signless
+from tensorir.tile.lift.arithmetic import same_bits, signless, unsigned
 from tensorir.tile.lift.structure import at_index
 from tensorir.tile.lift.values import (
     Axes,
@@ -159,7 +159,9 @@ def _coordinate(
 ) -> tuple[Index, list[Condition]]:  # fmt: skip
     """The index of each element of a tile along a dim of its tensor, and the mask that keeps it inside."""
     index = index.renamed((1,) * k + index.axes, {axis(0): axis(k)}) if sparse else index
-    if index.sum is not None:
+    # of few bits what is negative may be a place, without a sign
+    few = index.element.bits < 32
+    if index.sum is not None and (not few or Bound(index.sum).holds(ranges) is True):
         at = index.sum.times(step)
         for n in own:
             at = at.plus(variable(n))
@@ -167,7 +169,7 @@ def _coordinate(
         bounds = Bound(index.sum), Bound(at), Bound(number(extent - 1).minus(at))
         return at, [b for b in bounds if b.holds(ranges) is not True]
     # as a number without a sign a negative one is far outside; where a tile is, nothing wraps around
-    wide = index.expr if index.scalar in (INT32, INT64) else converted(index.expr, INT32)
+    wide = converted(unsigned(index.expr, index.element), INT32) if few else index.expr
     kind = INT64 if wide.tensor.element == INT64 else INT32
     zero, space = literal(0, kind), literal(-(-extent // step), kind)
     there = call("and", call("greater_equal", wide, zero), call("less", wide, space))

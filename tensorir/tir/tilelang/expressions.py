@@ -370,7 +370,15 @@ def mapping(it: Context, node: ast.Dict) -> Value:
 
 
 def closure(it: Context, node: ast.Lambda) -> Value:
-    return Function(node, "python", tuple(it.reader.scope.frames), {})
+    return Function(node, "python", tuple(it.reader.scope.frames), defaults_of(it, node.args))
+
+
+def defaults_of(it: Context, stated: ast.arguments) -> dict[str, Value]:
+    """The defaults of parameters, by name."""
+    positional = [*stated.posonlyargs, *stated.args]
+    pairs = list(zip(positional[len(positional) - len(stated.defaults) :], stated.defaults, strict=True))
+    pairs += [(p, d) for p, d in zip(stated.kwonlyargs, stated.kw_defaults, strict=True) if d is not None]
+    return {parameter.arg: it.reader.value(default) for parameter, default in pairs}
 
 
 RULES: dict[type[ast.expr], Callable[..., Value]] = {

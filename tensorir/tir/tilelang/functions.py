@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any, cast
 
 from tensorir.runtime.errors import Diagnostic, DiagnosticError
@@ -21,6 +22,8 @@ from tensorir.tir.script.syntax import Located
 from tensorir.tir.script.values import BufferSpec, Closure, DataTypeName, Name, Value, entries, members
 from tensorir.tir.tilelang import context as host
 from tensorir.tir.tilelang.context import Context, Function, Kind, Returned, Unknown, unknown
+from tensorir.tir.tilelang.expressions import defaults_of
+from tensorir.tir.tilelang.expressions import items as items_of
 
 # Functions of a text: which are kernels, which make kernels, and the kernel that one is for given constants.
 
@@ -63,12 +66,7 @@ def is_kernel(node: ast.FunctionDef) -> bool:
 
 def define_function(it: Context, node: ast.FunctionDef) -> None:
     """A name for a function; one under @T.prim_func within another function is a kernel at once."""
-    stated = node.args
-    positional = [*stated.posonlyargs, *stated.args]
-    pairs = list(zip(positional[len(positional) - len(stated.defaults) :], stated.defaults, strict=True))
-    pairs += [(p, d) for p, d in zip(stated.kwonlyargs, stated.kw_defaults, strict=True) if d is not None]
-    defaults = {parameter.arg: it.reader.value(default) for parameter, default in pairs}
-    function = Function(node, _kind(node), tuple(it.reader.scope.frames), defaults)
+    function = Function(node, _kind(node), tuple(it.reader.scope.frames), defaults_of(it, node.args))
     it.reader.scope.define(node.name, function)
     if it.depth and function.kind == "kernel" and "prim_func" in _marks(node):
         it.reader.scope.define(node.name, instance(it, function, {}, node))
@@ -296,7 +294,7 @@ def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, 
     match path, args:
         case "range", _ if any(unknown(a) for a in args):
             return Unknown(ast.unparse(node))
-        case "range", _ if it.staged or not all(isinstance(a, int) for a in args):
+        case "range", _ if not all(isinstance(a, int) for a in args):
             return dispatched(it.reader, node, Name("python", path), args, kwargs)
         case "len", [n.Buffer() as buffer]:
             return len(buffer.shape)
@@ -319,8 +317,17 @@ def _constant_call(it: Context, path: str, args: list[Value], kwargs: dict[str, 
     if any(isinstance(a, n.Node) for a in args):
         return dispatched(it.reader, node, Name("python", path), args, kwargs)
     if path == "reversed" or path == "enumerate" or path == "zip":
-        return list(function(*(host.items_of(a) or [] for a in args), **kwargs))
+        count = len(args) if path == "zip" else 1
+        places = _argument_places(node)
+        args = [items_of(it, a, next(places)) if k < count else a for k, a in enumerate(args)]
+        return list(cast("Iterable[Value]", _python(it, function, args, kwargs, node)))
     return _python(it, function, args, kwargs, node)
+
+
+def _argument_places(node: ast.Call) -> Iterator[ast.expr]:
+    """The places of arguments; the call's for those that are spread."""
+    spread = any(isinstance(part, ast.Starred) for part in node.args)
+    return repeat(node) if spread else chain(node.args, repeat(node))
 
 
 _PARTS = frozenset(("dict", "enumerate", "len", "list", "reversed", "tuple", "zip"))
@@ -383,7 +390,8 @@ def _python(
     """A function of constants is computed; sequences of other things are only put together."""
     try:
         given = [host.plain(a) if isinstance(a, DataType | DataTypeName) else a for a in args]
-        return function(*given, **kwargs)
+        found = function(*given, **kwargs)
+        return list(cast("Iterable[Value]", found)) if isinstance(found, KeysView | ValuesView | ItemsView) else found
     except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
         it.fail(node, "TS20", f"this is not computed: {error}.")
 

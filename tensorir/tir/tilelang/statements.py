@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, cast
 from tensorir.runtime.errors import DiagnosticError, Span
 from tensorir.tir import nodes as n
 from tensorir.tir.build import const
-from tensorir.tir.dtypes import HANDLE, INT32
+from tensorir.tir.dtypes import HANDLE, INT32, INT64
 from tensorir.tir.nodes import ForKind
 from tensorir.tir.script.arithmetic import binary
 from tensorir.tir.script.assignments import bind as plain_bind
@@ -198,12 +199,34 @@ def augmented(it: Context, node: ast.AugAssign) -> None:
                 current: Value = cast("Any", place)[key]
         else:
             current = it.reader.value(node.target)
-        _store(it, node.target, combined(it, node.op, current, added, node), node)
+        _store(it, node.target, _changed(it, current, added, node), node)
     elif isinstance(node.target, ast.Name):
         current = it.reader.value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
-        bind(it, node.target.id, combined(it, node.op, current, added, node), node.target)
+        bind(it, node.target.id, _changed(it, current, added, node), node.target)
     else:
         it.fail(node.target, "TS07", "this cannot be assigned to.")
+
+
+def _changed(it: Context, current: Value, added: Value, node: ast.AugAssign) -> Value:
+    """`current op= added`; a sequence is changed in its place, whatever other names it has."""
+    if isinstance(current, list) and isinstance(node.op, ast.Add):
+        current += items(it, added, node.value)
+        return current
+    merged = isinstance(current, set) or isinstance(node.op, ast.BitOr)
+    if isinstance(current, dict | set) and type(added) is type(current) and merged and type(node.op) in _IN_PLACE:
+        return _IN_PLACE[type(node.op)](current, added)
+    found = combined(it, node.op, current, added, node)
+    if isinstance(current, list | dict | set) and isinstance(found, Unknown):
+        it.needs(node, found)
+    if not (isinstance(current, list) and isinstance(found, list)):
+        return found
+    current[:] = found
+    return current
+
+
+_IN_PLACE: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.BitOr: operator.ior, ast.BitAnd: operator.iand, ast.BitXor: operator.ixor, ast.Sub: operator.isub,
+}  # fmt: skip
 
 
 def annotated(it: Context, node: ast.AnnAssign) -> None:
@@ -230,8 +253,10 @@ def annotated(it: Context, node: ast.AnnAssign) -> None:
 def for_(it: Context, node: ast.For) -> None:
     form = it.reader.value(node.iter)
     if isinstance(form, range) and it.staged:
-        step = const(form.step, INT32) if form.step != 1 else None
-        form = LoopForm(((const(form.start, INT32), const(form.stop - form.start, INT32)),), ForKind.SERIAL, step=step)
+        ends = (form.start, form.stop, form.stop - form.start, form.step)
+        kind = INT32 if all(INT32.range[0] <= end <= INT32.range[1] for end in ends) else INT64
+        step = const(form.step, kind) if form.step != 1 else None
+        form = LoopForm(((const(form.start, kind), const(form.stop - form.start, kind)),), ForKind.SERIAL, step=step)
     match form:
         case LoopForm(step=n.Expr() as step) if not (isinstance(step, n.IntImm) and step.value == 1):
             _stepped(it, node, form)
@@ -518,6 +543,8 @@ def effects(node: ast.AST) -> tuple[set[str], set[str]]:
                 bound.add(name)
             case ast.MatchMapping(rest=str(name)):
                 bound.add(name)
+            case ast.AugAssign(ast.Name(name)):
+                changed.add(name)
             case ast.Subscript(value, ctx=ast.Store() | ast.Del()):
                 changed.update(leaf.id for leaf in ast.walk(value) if isinstance(leaf, ast.Name))
             case ast.Call(ast.Name(name)) if name in NAMES:
