@@ -265,6 +265,7 @@ ONE, TWO = n.FloatImm(1.0, FLOAT32), n.FloatImm(2.0, FLOAT64)
 NOTHING = n.Evaluate(number(0))
 i, j, wide = var("i"), var("j"), var("w", INT64)
 B = buffer("B", 8)
+VIEW = n.Buffer(A.data, FLOAT32, (number(4),), name="V")
 
 
 def run(expr: n.Expr) -> n.Stmt:
@@ -291,6 +292,10 @@ CASES: dict[str, tuple[n.PrimFunc, str]] = {
     "a loop variable bound twice": (
         func(n.SeqStmt((loop(i, NOTHING), loop(i, NOTHING)))),
         "TC41 'i' is bound a second time.",
+    ),
+    "a view behind the loop that declares it": (
+        func(n.SeqStmt((loop(i, n.DeclBuffer(VIEW, A.data)), n.BufferStore(VIEW, ONE, (number(0),)))), A=A),
+        "TC42 the buffer 'V' is used outside of its scope.",
     ),
     "a parameter given twice": (func(NOTHING, i, i), "TC41 the parameter 'i' is there twice."),
     "a parameter bound again by a loop": (func(loop(i, NOTHING), i), "TC41 'i' is bound a second time."),
@@ -463,8 +468,7 @@ def test_nodes_that_break_a_rule_are_refused(name: str):
 
 
 def test_a_view_that_no_statement_declares_is_known_by_its_pointer():
-    view = n.Buffer(A.data, FLOAT32, (number(4),), name="V")
-    right = func(n.BufferStore(view, ONE, (number(2),)), A=A)
+    right = func(n.BufferStore(VIEW, ONE, (number(2),)), A=A)
     assert tir.check(right) == ()
     for found in (tir.interpret(right, np.zeros(8, np.float32)), ti.lift(right)(np.zeros(8, np.float32))):
         assert found[0].tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
