@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Number
 from typing import Any
 
 import jax
@@ -50,7 +51,7 @@ from lowering.tracing import inside_trace, left_to_xla, tracing
 from tensorir.binding.arrays import Unread
 from tensorir.binding.repeated import attributes_of
 from tensorir.fieldview.closure_fingerprint import function_key
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import article, refuse
 
 REPORTS = 50
 """How often a callback without `every` is called, a progress bar moved, and a state kept."""
@@ -88,8 +89,19 @@ def iterate(
     >>> kept["x"].values.tolist(), kept["time"].values.tolist()
     ([[1.0, 1.0], [0.25, 0.25], [0.0625, 0.0625]], [0.0, 1.0, 2.0])
     """
-    if isinstance(n, bool) or not (0 <= n < math.inf) or int(n) != n:
+    if not _is_count(n):
         raise refuse("A19", f"n is {n!r}, which is no number of steps.", "give 0 or more.")
+    if not isinstance(checkpoint, bool) and not _is_count(checkpoint):
+        message = f"checkpoint is {checkpoint!r}, which is no number of levels."
+        raise refuse("A19", message, "give True, False, or a number.")
+    if not (keep is None or isinstance(keep, bool) or callable(keep)):
+        raise refuse("A31", f"keep is {keep!r}, and no function of a state.", "say what: keep=True.")
+    if not (callback is None or callable(callback)):
+        message = f"callback is {callback!r}, and no function of a number of steps and a state."
+        raise refuse("A19", message, "write callback=lambda k, state: ...")
+    for name, path in (("to", to), ("checkpoint_dir", checkpoint_dir)):
+        if not (path is None or isinstance(path, (str, os.PathLike))):
+            raise refuse("A31", f"{name} is {path!r}, and no path.", f'write {name}="run".')
     if on_interrupt not in ("raise", "return"):
         raise refuse("A19", f"on_interrupt is {on_interrupt!r}.", 'it is "raise" or "return".')
     if not keep and to is not None:
@@ -110,6 +122,7 @@ def iterate(
             run = Run(repeated_loop.loop, n, (), None, None, clock, None, None, None, None, interrupt, put=put)
             run.show(progress)
             return run.ended(*run.advance(0, carry), on_interrupt)
+    _refuse_others(state)
     due = _reported_steps(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
     forcing_on_clock = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
@@ -180,6 +193,27 @@ def iterate(
         finally:
             if checkpoints:
                 checkpoints.close()
+
+
+def _is_count(n: Any) -> bool:
+    """True for a whole number that is not negative, of any type of numbers."""
+    try:
+        return not isinstance(n, bool) and 0 <= n < math.inf and int(n) == n
+    except (TypeError, ValueError):
+        return False
+
+
+def _refuse_others(state: Any) -> None:
+    """Raise A20 for a leaf of a state that is neither an array nor a number: a text, or an object."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_named):
+        if is_named(leaf) or isinstance(leaf, Number):
+            continue
+        kind = getattr(leaf, "dtype", None)
+        if kind is None or getattr(kind, "kind", "") in "USOMm":
+            where = f"{jax.tree_util.keystr(path)} of the state" if path else "the state"
+            held = f"is {article(type(leaf).__name__)}" if kind is None else f"holds {kind}"
+            message = f"{where} {held}, and a state is made of arrays and numbers."
+            raise refuse("A20", message, "leave it out, and read it in the step.")
 
 
 def _with_files_read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]:

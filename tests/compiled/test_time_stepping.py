@@ -146,6 +146,23 @@ def test_a_bar_is_drawn_where_it_is_wanted_and_nowhere_else(capsys):
     [
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), -1),
          "error[A19]: n is -1, which is no number of steps.\nhelp: give 0 or more."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), "3"),
+         "error[A19]: n is '3', which is no number of steps.\nhelp: give 0 or more."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, checkpoint=-1),
+         "error[A19]: checkpoint is -1, which is no number of levels.\nhelp: give True, False, or a number."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, callback=5),
+         "error[A19]: callback is 5, and no function of a number of steps and a state.\n"
+         "help: write callback=lambda k, state: ..."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, keep="u"),
+         "error[A31]: keep is 'u', and no function of a state.\nhelp: say what: keep=True."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, keep=True, to=5),
+         "error[A31]: to is 5, and no path.\nhelp: write to=\"run\"."),
+        (lambda: ti.iterate(lambda s: s, {"x": jnp.zeros(2), "name": "run"}, 3),
+         "error[A20]: ['name'] of the state is a str, and a state is made of arrays and numbers.\n"
+         "help: leave it out, and read it in the step."),
+        (lambda: ti.iterate(lambda s: s, np.array(["2026-01-01"], "datetime64[s]"), 3),
+         "error[A20]: the state holds datetime64[s], and a state is made of arrays and numbers.\n"
+         "help: leave it out, and read it in the step."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, every=0),
          "error[A19]: every is 0, which is no number of steps.\nhelp: give 1 or more."),
         (lambda: ti.iterate(lambda s: (s, s), jnp.zeros(2), 3),
