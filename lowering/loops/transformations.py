@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Number
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -182,8 +182,8 @@ def value_and_grad(
                     message = "has_aux is given, and the function returns no pair."
                     raise refuse("A41", message, "return (loss, what else is wanted).")
                 value: Any = result[0] if has_aux else result
-                number: Any = value.data if is_data_array(value) or isinstance(value, Field) else value
-                if not (hasattr(number, "shape") or isinstance(number, Number)):
+                number = value.data if is_data_array(value) or isinstance(value, Field) else value
+                if not (hasattr(number, "shape") or isinstance(cast("Any", number), Number)):
                     kind = "None" if number is None else article(type(number).__name__)
                     message = f"the loss is {kind}, and a gradient is that of one number."
                     raise refuse("A41", message, "return one number; what else is wanted goes with has_aux=True.")
