@@ -37,7 +37,7 @@ class Backend:
 
     def compile(self, program: Any, *, at_most: Any = None, **options: Any) -> Any:
         """A compiled program; `at_most`: bounds of sizes, for one compilation for all smaller ones."""
-        if at_most is None:
+        if at_most is None or at_most == {}:
             return compiled.compile(program, **options)
         return compile_at_most(program, at_most, options)
 

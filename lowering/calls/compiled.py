@@ -267,12 +267,23 @@ class Compiled(_Callable, eqx.Module):
         )
 
 
+def names_of(option: Any) -> list[Any]:
+    """The names that an option gives, one or several; raises A17 for what gives none."""
+    if isinstance(option, str):
+        return [option]
+    try:
+        return list(option)
+    except TypeError:
+        message = f"an option is {option!r}, and it takes names."
+        raise refuse("A17", message, "give one as a text, or several.") from None
+
+
 def _parameter_names(option: Any, params: Sequence[str], owner: str) -> tuple[str, ...]:
     """The parameter names of an option, given as one name or several; raises A08 for a name that is no parameter.
 
     `owner`: the program, for the message.
     """
-    names = (option,) if isinstance(option, str) else tuple(option)
+    names = tuple(names_of(option))
     for name in names:
         if name not in params:
             raise refuse("A08", f"'{owner}' has no parameter '{name}'.", did_you_mean(name, params))
@@ -295,7 +306,7 @@ def compile(
     """
     if numerics not in ("fast", "loose", "exact"):
         raise refuse("A17", f"there is no numerics {numerics!r}.", "use 'fast', 'loose' or 'exact'.")
-    names = [raising] if isinstance(raising, str) else list(raising)
+    names = names_of(raising)
     for name in names:
         if name not in NAMES:
             raise refuse("A21", f"there is no rule {name!r}.", did_you_mean(name, [rule.name for rule in RULES]))
@@ -303,5 +314,5 @@ def compile(
     params = [p.name for p in bound.program.params]
     tables, donated = (_parameter_names(option, params, bound.name) for option in (full, donate))
     options = Options(frozenset(tables), donated, numerics, Pipeline(passes).passes, frozenset(names))
-    options = switched_off(options, (without,) if isinstance(without, str) else without)
+    options = switched_off(options, names_of(without))
     return Compiled(on_device(dict(bound.constants)), Engine(bound, options))

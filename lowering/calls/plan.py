@@ -179,7 +179,7 @@ GRADIENT = "gradient"
 def switched_off(options: Options, off: Iterable[str]) -> Options:
     """The options without some passes, rules and choices, by name; raises A39 for an unknown name."""
     off = frozenset(off)
-    for name in sorted(off - names()):
+    for name in sorted(off - names(), key=str):
         hint = did_you_mean(name, sorted(names())) or "c.plan() names those that there are."
         raise refuse("A39", f"there is no choice {name!r}.", hint)
     return replace(

@@ -46,7 +46,7 @@ from tensorir.distribution.whole_program import (
 from tensorir.fieldview.operator import FieldOperator
 from tensorir.fieldview.plans import Plan
 from tensorir.fieldview.program import Program
-from tensorir.integers.dims import Dims
+from tensorir.integers.dims import Dims, size_of
 from tensorir.ir.nodes import Fencil
 from tensorir.runtime.errors import article, refuse
 from tensorir.runtime.memory import SIZES, RecentCache, WeakCache
@@ -430,7 +430,7 @@ class Distributed:
     def step_of(self, /, **arguments: Any) -> Step:
         """The step for the arguments of a call, or for sizes by name."""
         if set(arguments) <= set(self.program.size_names):
-            return self._at(arguments)
+            return self._at({n: size_of(value, n) for n, value in arguments.items()})
         return self._ready(prepare_call(self.program, arguments, concrete, by_block=True))
 
     def dealt(self, /, **arguments: Any) -> Dealt:
@@ -506,6 +506,10 @@ def distribute(program: Any, mesh: Any, dims: Mapping[Any, str], *, partition: A
         raise refuse("D09", f"halo_steps is {halo_steps!r}, which is no number of steps.", "give 1 or more.")
     if halo_steps > 1 and partition is not None:
         raise refuse("D09", "halo_steps is of dims in blocks, and a partition is given.", "leave out halo_steps.")
+    # users who check no types give others
+    if not isinstance(dims, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"{dims!r} does not say which dim goes along which axis of the mesh."
+        raise refuse("D01", message, "give the axis of each dim: {'I': 'px'}.")
     axes = by_dim(dims)
     check_axes(axes, dict(mesh.shape), owners_by_dim(partition))
     owners = partition_of(partition, axes, dict(mesh.shape))

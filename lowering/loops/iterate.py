@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Number
 from typing import Any
 
 import jax
@@ -50,7 +51,7 @@ from lowering.tracing import inside_trace, left_to_xla, tracing
 from tensorir.binding.arrays import Unread
 from tensorir.binding.repeated import attributes_of
 from tensorir.fieldview.closure_fingerprint import function_key
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import article, refuse
 
 REPORTS = 50
 """How often a callback without `every` is called, a progress bar moved, and a state kept."""
@@ -88,7 +89,7 @@ def iterate(
     >>> kept["x"].values.tolist(), kept["time"].values.tolist()
     ([[1.0, 1.0], [0.25, 0.25], [0.0625, 0.0625]], [0.0, 1.0, 2.0])
     """
-    _check_options(n, forcing_method, callback, keep, checkpoint, progress, on_interrupt)
+    _check_options(n, forcing_method, callback, keep, checkpoint, progress, to, checkpoint_dir, on_interrupt)
     if not keep and to is not None:
         raise refuse("A31", "nothing is kept that could be written.", "say what: keep=True.")
     if keep and to is None and checkpoint_dir is not None:
@@ -107,6 +108,7 @@ def iterate(
             run = Run(repeated_loop.loop, n, (), None, None, clock, None, None, None, None, interrupt, put=put)
             run.show(progress)
             return run.ended(*run.advance(0, carry), on_interrupt)
+    _refuse_others(state)
     due = _reported_steps(every, clock, n)
     labels = _labels(state) if checkpoint_dir is not None else ""
     forcing_on_clock = None if forcing is None else Forcing.on_clock(forcing, forcing_method, clock, n)
@@ -180,8 +182,9 @@ def iterate(
 
 
 def _check_options(
-    n: Any, forcing_method: Any, callback: Any, keep: Any, checkpoint: Any, progress: Any, on_interrupt: Any
-) -> None:
+    n: Any, forcing_method: Any, callback: Any, keep: Any, checkpoint: Any, progress: Any, to: Any,
+    checkpoint_dir: Any, on_interrupt: Any,
+) -> None:  # fmt: skip
     """Raise A19 for options of `iterate` whose value is none of those that they may have."""
     bools = (bool, np.bool_)
     counts = [
@@ -195,6 +198,9 @@ def _check_options(
         ("checkpoint", checkpoint, counts[1] or isinstance(checkpoint, bools),
          "it says what gradients keep: True, False, or levels; checkpoint_dir= names a folder to go on from."),
         ("progress", progress, progress is None or isinstance(progress, bools), "give True or False."),
+        ("to", to, to is None or isinstance(to, (str, os.PathLike)), "give a path."),
+        ("checkpoint_dir", checkpoint_dir, checkpoint_dir is None or isinstance(checkpoint_dir, (str, os.PathLike)),
+         "give a path."),
         ("on_interrupt", on_interrupt, on_interrupt in ("raise", "return"), 'it is "raise" or "return".'),
     )  # fmt: skip
     if isinstance(n, bools) or not counts[0]:
@@ -202,6 +208,19 @@ def _check_options(
     for name, value, is_right, hint in rules:
         if not is_right:
             raise refuse("A19", f"{name} is {value!r}.", hint)
+
+
+def _refuse_others(state: Any) -> None:
+    """Raise A20 for a leaf of a state that is neither an array nor a number: a text, or an object."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_named):
+        if is_named(leaf) or isinstance(leaf, Number):
+            continue
+        kind = getattr(leaf, "dtype", None)
+        if kind is None or getattr(kind, "kind", "") in tuple("USOMm"):
+            where = f"{jax.tree_util.keystr(path)} of the state" if path else "the state"
+            held = f"is {article(type(leaf).__name__)}" if kind is None else f"holds {kind}"
+            message = f"{where} {held}, and a state is made of arrays and numbers."
+            raise refuse("A20", message, "leave it out, and read it in the step.")
 
 
 def _with_files_read(step: Callable[..., Any], state: Any, *record: Any) -> tuple[Any, Any]:

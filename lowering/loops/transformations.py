@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Number
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -183,6 +183,10 @@ def value_and_grad(
                     raise refuse("A41", message, "return (loss, what else is wanted).")
                 value: Any = result[0] if has_aux else result
                 number = value.data if is_data_array(value) or isinstance(value, Field) else value
+                if not (hasattr(number, "shape") or isinstance(cast("Any", number), Number)):
+                    kind = "None" if number is None else article(type(number).__name__)
+                    message = f"the loss is {kind}, and a gradient is that of one number."
+                    raise refuse("A41", message, "return one number; what else is wanted goes with has_aux=True.")
                 if np.ndim(number):
                     labelled = intervals_of(value, {}) if is_data_array(value) else ""
                     dims = value.dims if isinstance(value, Field) else labelled

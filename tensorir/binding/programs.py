@@ -56,9 +56,11 @@ class BoundProgram(CacheOwner, Displayed):
     def at(self, sizes: Mapping[str, int]) -> BoundProgram:
         """The bound fencil at all sizes, its pending values checked; cached in `specialised`.
 
-        A fencil is returned itself.
+        A fencil is returned itself; raises B05 for sizes, which it does not have, or which are bound.
         """
         if isinstance(self.program, Fencil):
+            for name in sizes:
+                raise refuse("B05", f"'{self.program.name}' has no size '{name}'.", "leave it out.")
             return self
         all_sizes = {**self.sizes, **sizes}
         fencil = self.program.specialise(**all_sizes)

@@ -136,6 +136,10 @@ def as_offset(offset: FieldOffset | Dimension, distance: Any) -> Dynamic:
 
     The result has the dims of both fields, and the element type and units of `f`.
     """
+    # users who check no types give others
+    if not isinstance(offset, Dimension | FieldOffset):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"{offset!r} is no offset."
+        raise refuse("V10", message, "write as_offset(Koff, level), or as_offset(K, level).", at=here())
     dimension = offset if isinstance(offset, Dimension) else offset.source
     if not isinstance(distance, Traced):
         message = "the distance of as_offset is a field of integers."

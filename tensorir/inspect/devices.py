@@ -43,6 +43,7 @@ from tensorir.distribution.partition import Decomposition
 from tensorir.distribution.plan import DistributionPlan
 from tensorir.inspect.pages import Fold, markup, page
 from tensorir.inspect.picture import INK, PALE, PAPER, Drawing, Picture, middle
+from tensorir.runtime.errors import refuse
 
 MOST = 12
 """Devices that are drawn."""
@@ -122,6 +123,10 @@ def distribution(plan: DistributionPlan) -> Picture:
 
     Of an unstructured mesh, the bytes sent between devices.
     """
+    # users who check no types give programs
+    if not isinstance(plan, DistributionPlan):  # pyright: ignore[reportUnnecessaryIsInstance]
+        message = f"a plan of devices is drawn, and this is of type {type(plan).__name__}."
+        raise refuse("B10", message, "write ti.inspect.distribution(d.plan(n=64)).")
     if plan.subdomains:
         return parts_of_a_mesh(plan)
     first_dim, *more_dims = plan.decompositions

@@ -294,9 +294,10 @@ def before_after(a_pass: Any, program: Any) -> Picture:
     inline, cse: nothing changes.
     """
     from tensorir.analysis.cost import count
+    from tensorir.passes.base import Pass
     from tensorir.passes.pipeline import Pipeline
 
-    pipeline = Pipeline(a_pass) if isinstance(a_pass, str) else a_pass
+    pipeline = a_pass if isinstance(a_pass, Pass) else Pipeline(a_pass)
     name = str(pipeline) if isinstance(pipeline, Pipeline) else pipeline.name()
     before = subject(program)
     after = pipeline(before)

@@ -78,6 +78,8 @@ def footprint(
     others = {p.name: {d: (i.start, i.start) for d, i in p.type.dims.items} for p in fencil.outputs if p is not output}
     needed_points = domains(selected, {**others, output.name: region}).params
     reads = {n: points for n, points in needed_points.items() if points and n not in bound.constants}
+    if given is not None and not hasattr(given, "items"):
+        raise refuse("A08", f"{given!r} gives no values of parameters.", 'write given={"a": 0.5}.')
     check_names(bound, given or {})
     tables = tables_of(fencil)
     fixed = {p.name: _accept(given[p.name], p, p.name in tables) for p in fencil.params if given and p.name in given}

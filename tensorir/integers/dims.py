@@ -72,12 +72,10 @@ def interval_from(ends: Any) -> Interval | None:
     >>> interval_from((1, 4)), interval_from(range(4)), interval_from((0.5, 4))
     (Interval(1, 4), Interval(0, 4), None)
     """
-    if isinstance(ends, Interval):
-        return ends
-    if isinstance(ends, range):
-        return Interval(ends.start, ends.stop) if ends.step == 1 else None
+    if isinstance(ends, range) and ends.step != 1:
+        return None
     try:
-        start, stop = map(_whole, ends)
+        start, stop = map(_whole, (ends.start, ends.stop) if isinstance(ends, Interval | range) else ends)
     except (TypeError, ValueError):  # no pair, or not of whole numbers
         return None
     return Interval(start, stop)

@@ -34,6 +34,12 @@ class Dimension:
     value: str
     kind: str = "horizontal"
 
+    def __post_init__(self) -> None:
+        """Raise A03 for what is no name."""
+        # users who check no types give others
+        if not isinstance(self.value, str) or not self.value:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise refuse("A03", f"{self.value!r} is no name of a dim.", 'write ti.Dimension("I").')
+
     def __add__(self, distance: float) -> Offset:
         return Offset(self, distance)
 

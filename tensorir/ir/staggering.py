@@ -20,7 +20,7 @@ import numpy as np
 
 from tensorir.integers.dims import Interval
 from tensorir.ir.dimensions import Dimension
-from tensorir.runtime.errors import refuse
+from tensorir.runtime.errors import article, refuse
 
 HALF = "Half"
 """What the name of a dim ends in whose points lie half way between."""
@@ -109,6 +109,9 @@ def c_grid(dataset: Any, coords: Mapping[str, Mapping[str, str]] | None = None) 
     >>> ti.field_operator(lambda u: u(XC + 0.5) - u(XC - 0.5))(ds.U).values
     array([1., 2., 4.])
     """
+    if not (hasattr(dataset, "dims") and hasattr(dataset, "variables")):
+        message = f"the grid is {article(type(dataset).__name__)}, and that of a Dataset is meant."
+        raise refuse("V41", message, "write ti.c_grid(ds).")
     marks = [dim for dim in SAME_POINTS if dim in dataset.dims]
     if sum(dim.startswith("depth") for dim in marks) > 1:
         raise refuse("V41", "the Dataset has grids of several kinds of NEMO.", "call ti.c_grid for each file.")

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 
 from tensorir.integers.dims import Dims, Interval
-from tensorir.runtime.errors import Displayed, refuse
+from tensorir.runtime.errors import Displayed, did_you_mean, refuse
 
 __all__ = [
     "BOOL", "DTYPES", "FLOAT32", "FLOAT64", "INT32", "INT64", "NEIGHBOUR", "SCALARS", "Dims", "Element",
@@ -240,7 +240,13 @@ def tensor(element: Element | str, dims: Mapping[Any, Any] | None = None, /, **m
     tensor<float32, I[0:5], K[-1:2]>
     """
     if isinstance(element, str):
-        element = SCALARS[{"float": "float64", "int": "int32"}.get(element, element)]
+        name = {"float": "float64", "int": "int32"}.get(element, element)
+        if name not in SCALARS:
+            raise refuse("A02", f"there is no element type {element}.", did_you_mean(element, SCALARS))
+        element = SCALARS[name]
+    # users who check no types give those of NumPy
+    if not isinstance(element, (Scalar, TupleElement)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise refuse("A02", f"{element!r} is no element type.", 'write ti.float32, or "float32".')
     intervals = Dims.of(dims, **more)
     for dim, interval in intervals.items:
         if interval.stop < interval.start:

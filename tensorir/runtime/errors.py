@@ -197,8 +197,9 @@ def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return findings
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint for an unknown name: the closest known one, or a list of them; empty if none is known.
+def did_you_mean(name: Any, known: Iterable[str]) -> str:
+    """A hint for an unknown name, or what stands for one: the closest known one, or a list of them; empty if none is
+    known.
 
     >>> did_you_mean("inpt", ["inp", "out"])
     "did you mean 'inp'?"
@@ -208,7 +209,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     known = list(dict.fromkeys(known))
-    if closest := difflib.get_close_matches(name[:80], known, n=1, cutoff=0.6):
+    if closest := difflib.get_close_matches(str(name)[:80], known, n=1, cutoff=0.6):
         return f"did you mean {closest[0]!r}?"
     if not known:
         return ""

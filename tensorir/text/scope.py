@@ -12,7 +12,7 @@ from tensorir.integers.dims import Dims, Interval
 from tensorir.ir import build, nodes
 from tensorir.ir.dimensions import Dimension
 from tensorir.ir.types import Element, Scalar, TensorType, scalar_of
-from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, refuse
+from tensorir.runtime.errors import NOWHERE, Diagnostic, DiagnosticError, Span, article, refuse
 from tensorir.text import syntax
 from tensorir.text.lexer import MAX_BOUND, MAX_FINDINGS, MAX_POINTS, OFFSET, affine_text
 from tensorir.text.syntax import Param, Program, Range, Shift, walk
@@ -38,6 +38,10 @@ def provide(program: Program, provider: Mapping[str, Any]) -> tuple[Program, dic
     offsets = dict(program.offsets)
     tables: dict[str, Any] = {}
     params = list(program.params)
+    # users who check no types give others
+    if not hasattr(provider, "items"):
+        message = f"the offset_provider is {article(type(provider).__name__)}."
+        raise refuse("B07", message, 'map names of offsets: {"i": I, "V2E": table}.')
     for name, value in provider.items():
         name = str(name).removesuffix(OFFSET)
         if name not in used_offsets:

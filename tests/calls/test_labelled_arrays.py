@@ -391,6 +391,18 @@ def test_arguments_are_counted_from_the_end_too():
             "error[A41]: the loss is of the shape (4,), and a gradient is that of one number.\n"
             "help: add it up: x.sum().",
         ),
+        *[
+            (
+                lambda t, result=result: ti.grad(lambda t: result(t))(t),
+                f"error[A41]: the loss is {kind}, and a gradient is that of one number.\n"
+                "help: return one number; what else is wanted goes with has_aux=True.",
+            )
+            for kind, result in (
+                ("a tuple", lambda t: (energy(t), t)),
+                ("None", lambda t: None),
+                ("a dict", lambda t: {"t": t}),
+            )
+        ],
         (
             lambda t: ti.grad(energy)(t=t),
             "error[A41]: the gradient is by argument 0, and the call gives 0 by position.\n"

@@ -141,6 +141,33 @@ def test_several_choices_are_switched_off_at_once():
     assert plan.taken("inverse_tables")
 
 
+SAME = "same(y: tensor<float, I[0:4]>, x: tensor<float, I[0:4]>) { y ← x; }"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda f: ti.compile(f, raising=5), "A17]: an option is 5, and it takes names."),
+        (lambda f: ti.compile(f, without=5), "A17]: an option is 5, and it takes names."),
+        (lambda f: ti.compile(f, full=5), "A17]: an option is 5, and it takes names."),
+        (lambda f: ti.compile(f, raising=[None]), "A21]: there is no rule None."),
+        (lambda f: ti.compile(f, without=[None, 3]), "A39]: there is no choice 3."),
+        (lambda f: ti.compile(f, backend=5), "A14]: there is no backend '5'."),
+        (lambda f: ti.compile(f).stablehlo(n=4), "B05]: 'same' has no size 'n'."),
+        (lambda f: ti.compile(f).cost(x=np.ones(4)), "B05]: 'same' has no size 'x'."),
+        (lambda f: ti.parse(SAME, offset_provider=5), "B07]: the offset_provider is an int."),
+    ],
+)
+def test_options_that_are_none_are_refused(call, told):
+    with pytest.raises(ti.DiagnosticError) as refused:
+        call(ti.parse(SAME))
+    assert str(refused.value).startswith(f"error[{told}")
+
+
+def test_no_bounds_of_sizes_are_none():
+    np.testing.assert_array_equal(ti.compile(ti.parse(SAME), at_most={})(x=np.ones(4))["y"], np.ones(4))
+
+
 def test_a_choice_that_there_is_not_is_refused():
     with pytest.raises(ti.DiagnosticError) as refused:
         ti.compile(ti.parse(SCAN), without="block_scan")

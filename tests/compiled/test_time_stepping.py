@@ -162,6 +162,14 @@ def test_a_bar_is_drawn_where_it_is_wanted_and_nowhere_else(capsys):
          "error[A19]: progress is 'bar'.\nhelp: give True or False."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, forcing_method="cubic"),
          "error[A19]: forcing_method is 'cubic'.\nhelp: it is \"linear\" or \"held\"."),
+        (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, keep=True, to=5),
+         "error[A19]: to is 5.\nhelp: give a path."),
+        (lambda: ti.iterate(lambda s: s, {"x": jnp.zeros(2), "name": "run"}, 3),
+         "error[A20]: ['name'] of the state is a str, and a state is made of arrays and numbers.\n"
+         "help: leave it out, and read it in the step."),
+        (lambda: ti.iterate(lambda s: s, np.array(["2026-01-01"], "datetime64[s]"), 3),
+         "error[A20]: the state holds datetime64[s], and a state is made of arrays and numbers.\n"
+         "help: leave it out, and read it in the step."),
         (lambda: ti.iterate(lambda s: s, jnp.zeros(2), 3, every=0),
          "error[A19]: every is 0, which is no number of steps.\nhelp: give 1 or more."),
         (lambda: ti.iterate(lambda s: (s, s), jnp.zeros(2), 3),

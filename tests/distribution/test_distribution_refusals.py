@@ -165,3 +165,22 @@ def test_what_is_not_as_it_was_dealt_out_is_refused(call, told):
     with pytest.raises(ti.DiagnosticError) as caught:
         call(one.dealt(x=x), two.dealt(a=(x, k)))
     assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize("dims", [None, "I", [("I", "px")]])
+def test_axes_that_are_no_mapping_are_refused(dims):
+    f = ti.parse(f"f(y: tensor<float, I[0:8]>, {X}) {{ y ← x; }}")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.distribute(f, jax.make_mesh((1,), ("px",)), dims)
+    assert str(caught.value) == (
+        f"error[D01]: {dims!r} does not say which dim goes along which axis of the mesh.\n"
+        "help: give the axis of each dim: {'I': 'px'}."
+    )
+
+
+@pytest.mark.parametrize(("size", "shown"), [("8", "'8'"), (None, "a NoneType")])
+def test_a_plan_at_what_is_no_size_is_refused(size, shown):
+    f = ti.parse("f(y: tensor<float, I[0:n]>, x: tensor<float, I[0:n]>) { y ← x; }")
+    with pytest.raises(ti.DiagnosticError) as caught:
+        ti.distribute(f, jax.make_mesh((1,), ("px",)), {"I": "px"}).plan(n=size)
+    assert str(caught.value) == f"error[B11]: the size 'n' is {shown}, and sizes are whole numbers.\nhelp: write n=10."
