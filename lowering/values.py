@@ -426,7 +426,5 @@ def _type(leaf: Leaf) -> Any:
 
 
 def _key(leaf: Leaf) -> object:
-    """The identity of a leaf's array; slots are identified by their number and their first array."""
-    if isinstance(leaf, Slots):
-        return ("slots", len(leaf.leaves), _key(leaf.leaves[0]))
-    return id(leaf.data)
+    """The identity of a leaf's array, or of the arrays of all slots."""
+    return tuple(map(_key, leaf.leaves)) if isinstance(leaf, Slots) else id(leaf.data)

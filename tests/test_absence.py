@@ -63,7 +63,7 @@ def test_a_guard_on_another_way_does_not_count():
 
 @pytest.mark.parametrize(
     "value",
-    ["e + ⟪V, 1⟫(e)", "⟪V, 1⟫(e) + e", "e × ⟪V, 1⟫(e) × ⟪V, 2⟫(e)", "reduce(+, 0.0)(⟪V2E⟫(x) × ⟪V, 1⟫(⟪V2E⟫(x)))"],
+    ["e + ⟪V, 1⟫(e)", "⟪V, 1⟫(e) + e", "e × ⟪V, 1⟫(e) × ⟪V, 2⟫(e)", "reduce(+, 0.0)(⟪V2E⟫(x) + ⟪V, 1⟫(⟪V2E⟫(x)))"],
 )
 def test_a_value_is_absent_where_it_is_so_itself_or_shifted(value):
     f = ti.parse(f"""f(out: tensor<float, V[0:3]>, x: tensor<float, E[0:5]>, V2E: tensor<int, V[0:5], _NB_E[0:2]>) {{
