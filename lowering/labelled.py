@@ -162,7 +162,7 @@ class Structure:
         if (index := self.indexes.get(name)) is not None:
             return index is other.indexes[name] or bool(index.equals(other.indexes[name]))
         a, b = self.rest[name], other.rest[name]
-        return a is b or (not (is_tracer(a._data) or is_tracer(b._data)) and bool(a.equals(b)))
+        return a is b or bool(a.equals(b))  # what is traced is a leaf in both
 
     def _agrees_in_text(self, name: Any, other: Structure) -> bool:
         """True if a variable that is no numbers is the same in both."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import and_
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax import lax
@@ -189,7 +189,8 @@ def guarded(mask: jax.Array, array: jax.Array) -> jax.Array:
 def both(masks: Sequence[Dense | None], need: Dims) -> Dense | None:
     """The conjunction of masks on the intervals of `need`; None is present everywhere."""
     result: Dense | None = None
-    for mask in {id(m.data): m for m in masks if m is not None}.values():
+    # one array, shifted, is another mask
+    for mask in {(id(m.data), m.dims.items): m for m in masks if m is not None}.values():
         result = mask if result is None else dense(elementwise(lax.bitwise_and, [result, mask], need))
     return result
 
@@ -295,23 +296,21 @@ class ArrayProvenance:
 
     def factors(self, x: Leaf) -> tuple[Leaf, ...]:
         """The factors of which x is known to be the product; x itself as the only one if none are known."""
-        entry = self.sums.get(_key(x))
-        if entry is None or entry[1].over or entry[1].guard or entry[0].dims.names != x.dims.names:
-            return (x,)
-        return entry[1].factors
+        entry = _as_recorded(self.sums, x)
+        return (x,) if entry is None or entry[1].over or entry[1].guard else entry[1].factors
 
     def guarded(self, result: Leaf, x: Leaf, guard: Dense, dims: Dims) -> None:
         """Remember that `result` is the product x where `guard` is true, and 0 elsewhere; nothing if x is no known
         product.
         """
-        entry = self.sums.get(_key(x))
-        if entry is not None and not entry[1].over and not entry[1].guard and entry[0].dims.names == x.dims.names:
+        entry = _as_recorded(self.sums, x)
+        if entry is not None and not entry[1].over and not entry[1].guard:
             self.sums[_key(result)] = (result, Sum(entry[1].factors, dims, guard=guard))
 
     def summed(self, x: Leaf, dim: str) -> Sum | None:
         """The known product or sum of products x, summed over one more dim; None if x is unknown, or cut since."""
-        entry = self.sums.get(_key(x))
-        if entry is None or entry[0].dims.names != x.dims.names or dim not in entry[1].dims:
+        entry = _as_recorded(self.sums, x)
+        if entry is None or dim not in entry[1].dims:
             return None
         summed_before = entry[1]
         if any(i != summed_before.dims[n] for n, i in x.dims.items):
@@ -328,7 +327,7 @@ class ArrayProvenance:
 
     def window(self, x: Leaf) -> tuple[Dense, tuple[Window, ...]] | None:
         """The array and the windows of it that x is; None if x is no known window."""
-        entry = self.windows.get(_key(x))
+        entry = _as_recorded(self.windows, x)
         return None if entry is None else entry[1:]
 
     def folded(self, result: Leaf, op: str, dim: str, operand: Leaf) -> None:
@@ -337,8 +336,8 @@ class ArrayProvenance:
 
     def fold_of(self, x: Leaf) -> tuple[str, str, Leaf] | None:
         """The operation, dim and operand of the fold that x is; None if x is no known fold."""
-        entry = self.folds.get(_key(x))
-        return None if entry is None or entry[0].dims.items != x.dims.items else entry[1:]
+        entry = _as_recorded(self.folds, x)
+        return None if entry is None else entry[1:]
 
     def convert(self, result: Leaf, source: Leaf) -> None:
         """Remember that `result` is a conversion of `source`; the conversion of a window is a window of the
@@ -368,8 +367,8 @@ class ArrayProvenance:
 
     def read_of(self, x: Leaf) -> Dense | None:
         """The array that x was gathered from; None if it is unknown."""
-        entry = self.reads.get(_key(x))
-        return None if entry is None or entry[0].dims.items != x.dims.items else entry[1]
+        entry = _as_recorded(self.reads, x)
+        return None if entry is None else entry[1]
 
     def number(self, result: Leaf, source: Dense, number: Any) -> None:
         """Remember that `result` is `source` with a number in the place of each NaN."""
@@ -377,8 +376,8 @@ class ArrayProvenance:
 
     def with_nan(self, x: Leaf) -> tuple[Dense, Any] | None:
         """The array that x was before a number replaced each NaN, and the number; None if it is unknown."""
-        entry = self.numbers.get(_key(x))
-        return None if entry is None or entry[0].dims.items != x.dims.items else entry[1:]
+        entry = _as_recorded(self.numbers, x)
+        return None if entry is None else entry[1:]
 
     def pad(self, result: Dense, part: Dense, intervals: Dims) -> None:
         """Remember that `result` is `part` on the intervals `inside`, and 0 around it."""
@@ -413,12 +412,19 @@ class ArrayProvenance:
         return Dense(part.data, Dims(tuple(zip(x.dims.names, intervals, strict=True)))), steps
 
 
+Entry = TypeVar("Entry", bound=tuple[Any, ...])
+
+
+def _as_recorded(table: Mapping[object, Entry], x: Leaf) -> Entry | None:
+    """The entry of an array; None if it has none, or is shifted or has other names by now."""
+    entry = table.get(_key(x))
+    return None if entry is None or entry[0].dims.items != x.dims.items else entry
+
+
 def _type(leaf: Leaf) -> Any:
     return _type(leaf.leaves[0]) if isinstance(leaf, Slots) else leaf.data.dtype
 
 
 def _key(leaf: Leaf) -> object:
-    """The identity of a leaf's array; slots are identified by their number and their first array."""
-    if isinstance(leaf, Slots):
-        return ("slots", len(leaf.leaves), _key(leaf.leaves[0]))
-    return id(leaf.data)
+    """The identity of a leaf's array, or of the arrays of all slots."""
+    return tuple(map(_key, leaf.leaves)) if isinstance(leaf, Slots) else id(leaf.data)

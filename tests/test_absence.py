@@ -61,6 +61,19 @@ def test_a_guard_on_another_way_does_not_count():
     assert messages == ["'out' may be absent: this shift finds no neighbour where E2C holds -1."]
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["e + ⟪V, 1⟫(e)", "⟪V, 1⟫(e) + e", "e × ⟪V, 1⟫(e) × ⟪V, 2⟫(e)", "reduce(+, 0.0)(⟪V2E⟫(x) + ⟪V, 1⟫(⟪V2E⟫(x)))"],
+)
+def test_a_value_is_absent_where_it_is_so_itself_or_shifted(value):
+    f = ti.parse(f"""f(out: tensor<float, V[0:3]>, x: tensor<float, E[0:5]>, V2E: tensor<int, V[0:5], _NB_E[0:2]>) {{
+      let e = ⟪V2E, 1⟫(x);
+      let r = {value};
+      out ← if can_deref(r) then r else -99.0; }}""")
+    given = {"x": X, "V2E": np.array([[0, 1], [2, -1], [-1, 3], [1, 4], [3, 0]], np.int32)}
+    np.testing.assert_array_equal(ti.compile(f)(**given)["out"], ti.reference.run(f, **given)["out"])
+
+
 def test_tables_without_holes_make_nothing_absent():
     assert refusals("⟪V2E, 0⟫(x)", V2E=False) == []
 

@@ -332,7 +332,7 @@ def _is_same_data(a: Leaf | None, b: Leaf) -> bool:
         return len(a.leaves) == len(b.leaves) and all(
             _is_same_data(x, y) for x, y in zip(a.leaves, b.leaves, strict=True)
         )
-    return isinstance(a, Dense) and isinstance(b, Dense) and a.data is b.data
+    return isinstance(a, Dense) and isinstance(b, Dense) and a.data is b.data and a.dims.items == b.dims.items
 
 
 def _unmasked(leaf: Leaf) -> Leaf:

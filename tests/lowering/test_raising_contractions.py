@@ -1,5 +1,7 @@
 """Contractions and convolutions that are recognised."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import ml_dtypes
@@ -183,6 +185,49 @@ def test_a_window_of_many_channels_times_weights_is_a_convolution(seed: int) -> 
         r, r.choice(["float32", "float"]), 16, r.choice([1, 1, 3]), r.choice([1, 2]), seed % 2 == 0
     )
     agree(text, arrays, {"window", "convolution"})
+
+
+MOVED_WINDOWS = {
+    "the window is shifted": ("⟪P, 1⟫({})", "P", (-1, 7), "R", (0, 3)),
+    "what moves the window has another name": ("rename(P → G)({})", "G", (0, 8), "R", (0, 3)),
+    "the points of the window are shifted": ("⟪R, 1⟫({})", "P", (0, 8), "R", (-1, 2)),
+    "the points of the window have another name": ("rename(R → S)({})", "P", (0, 8), "S", (0, 3)),
+}
+
+
+@pytest.mark.parametrize("moved, outer, points, inner, taps", MOVED_WINDOWS.values(), ids=MOVED_WINDOWS)
+def test_a_window_that_is_moved_is_none_of_what_it_was(moved: str, outer: str, points: Any, inner: str, taps: Any):
+    out, x = {"N": (0, 2), "F": (0, 8), outer: points}, {"N": (0, 2), "C": (0, 16), "Q": (0, 10)}
+    w = {"F": (0, 8), "C": (0, 16), inner: taps}
+    window = "gather(Q, clamp)(x, pos(P, add_dim(P, 0, 8, 0)) + pos(R, add_dim(R, 0, 3, 0)))"
+    given = f"x: {kind('float32', x)}, w: {kind('float32', w)}"
+    text = f"""f(out: {kind("float32", out)}, {given}) {{
+      out ← contract(float32, C, {inner})({moved.format(window)}, w); }}"""
+    r = Draw(0)
+    agree(text, {"x": r.array("float32", *x.values()), "w": r.array("float32", *w.values())}, {"window"})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "if subset(g, K[0:32]) > 0.0f then ⟪K, 1⟫(a × b) else 0.0f",
+        "if ⟪K, 1⟫(g) > 0.0f then ⟪K, 1⟫(a × b) else 0.0f",
+        "⟪K, 1⟫(a × c) × subset(b, K[0:32])",
+        "⟪K, 1⟫(if g > 0.0f then a × b else 0.0f)",
+    ],
+)
+def test_a_product_that_is_shifted_has_no_factors_of_before(value: str):
+    boxes = {
+        "a": {"I": (0, 4), "K": (0, 33)},
+        "b": {"K": (0, 33), "J": (0, 4)},
+        "c": {"I": (0, 4)},
+        "g": {"K": (0, 33)},
+    }
+    given = ", ".join(f"{n}: {kind('float32', box)}" for n, box in boxes.items())
+    text = f"""f(out: {kind("float32", {"I": (0, 4), "J": (0, 4)})}, {given}) {{
+      out ← reduce(+, 0.0f, K)({value}); }}"""
+    r = Draw(0)
+    agree(text, {n: r.array("float32", *box.values()) for n, box in boxes.items()}, ())
 
 
 @pytest.mark.parametrize("seed", range(4))
