@@ -189,7 +189,7 @@ def guarded(mask: jax.Array, array: jax.Array) -> jax.Array:
 def both(masks: Sequence[Dense | None], need: Dims) -> Dense | None:
     """The conjunction of masks on the intervals of `need`; None is present everywhere."""
     result: Dense | None = None
-    # one array, shifted, is another mask
+    # a shift moves the dims, and keeps the array
     for mask in {(id(m.data), m.dims.items): m for m in masks if m is not None}.values():
         result = mask if result is None else dense(elementwise(lax.bitwise_and, [result, mask], need))
     return result

@@ -137,6 +137,29 @@ def test_a_scan_skips_no_level_and_its_state_is_absent_where_its_body_is(body, s
         assert found["all"] == folded
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["⟪K, 1⟫(n) + n", "n - ⟪K, -1⟫(n)", "⟪V, 1⟫(n) × ⟪K, 1⟫(n)", "rename(V → K, K → V)(n) + n", "(⟪K, 1⟫(n), n)[0]"],
+)
+def test_what_is_read_at_two_places_is_present_where_both_are(value):
+    part = "V[1:3], K[1:3]"
+    f = ti.parse(f"""
+      f(out: tensor<float, {part}>, there: tensor<bool, {part}>, x: tensor<float, E[0:4]>,
+        T: tensor<int, V[0:4], K[0:4], _NB_E[0:1]>) {{
+        let n = ⟪T, 0⟫(x);
+        let s = {value};
+        out ← if can_deref(s) then s else -1.0;
+        there ← can_deref(s);
+      }}""")
+    for seed in range(4):
+        table = np.random.default_rng(seed).integers(-1, 4, (4, 4, 1)).astype(np.int32)
+        want = ti.reference.run(f, x=X[:4], T=table)
+        for passes in ({}, {"passes": ()}):
+            found = ti.compile(f, **passes)(x=X[:4], T=table)
+            np.testing.assert_array_equal(found["there"], want["there"])
+            np.testing.assert_array_equal(found["out"], want["out"])
+
+
 def test_a_condition_that_shifts_what_it_decides_for_is_followed_to_an_end():
     f = ti.parse("""
     f(out: tensor<float>, x: tensor<float, E[0:3]>, T: tensor<int, E[0:3], _NB_E[0:2]>) {

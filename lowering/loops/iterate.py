@@ -213,7 +213,7 @@ def _check_options(
 def _refuse_others(state: Any) -> None:
     """Raise A20 for a leaf of a state that is neither an array nor a number: a text, or an object."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(state, is_leaf=is_named):
-        if is_named(leaf) or isinstance(leaf, Number):
+        if is_named(leaf) or isinstance(leaf, Number | jax.Array):
             continue
         kind = getattr(leaf, "dtype", None)
         if kind is None or getattr(kind, "kind", "") in tuple("USOMm"):

@@ -40,9 +40,8 @@ from tensorir.ir.nodes import Fencil
 from tensorir.runtime.memory import RecentCache, remembered
 
 _OURS = os.path.dirname(os.path.dirname(__file__))
-_INSTALLED = tuple(
-    folder + os.sep for folder in (sys.prefix, sys.base_prefix, _OURS, os.path.join(os.path.dirname(_OURS), "lowering"))
-)
+_OWN = (_OURS + os.sep, os.path.join(os.path.dirname(_OURS), "lowering") + os.sep)
+_INSTALLED = (sys.prefix + os.sep, sys.base_prefix + os.sep, *_OWN)
 _IMPLIED = ("__call__", "__getitem__", "__getattr__")
 """Methods that code calls by syntax, so that their names are not among those of the code."""
 _PLAIN = (bool, int, float, complex, str, bytes, range)
@@ -204,9 +203,10 @@ class _Look:
         if dataclasses.is_dataclass(kind) and kind.__eq__ is not object.__eq__:
             fields = [self.key_of(getattr(held, f.name)) for f in dataclasses.fields(kind)]
             return kind, *fields, *self.inside(held)
-        if isinstance(held, (MethodType, functools.partial)):
+        if isinstance(held, (MethodType, functools.partial)) and _users(_innermost(held)) is not None:
             return kind, *self.inside(held)  # `model.step` is another object each time
-        return held.__code__ if _users(held) is held else _Same(held), *self.inside(held)
+        identity = value.__code__ if isinstance(value, FunctionType) and _users(value) is value else _Same(held)
+        return identity, *self.inside(held)
 
     def _contents(self, value: Any) -> Hashable | None:
         """The key of what an array, a table or a container holds; None for other objects."""
@@ -298,19 +298,25 @@ class _Look:
         """
         kinds: tuple[type, ...] = (owner if isinstance(owner, type) else type(owner)).__mro__
         places: list[Mapping[str, Any]] = [getattr(owner, "__dict__", {}), *map(vars, kinds)]
+        goes_on = "super" in self.names  # to the classes behind
         for name in (*self.names, *_IMPLIED):
-            attribute = next((value for place in places if (value := self._at(place, name)) is not MISSING), None)
-            function = getattr(
-                attribute, "__func__", getattr(attribute, "fget", attribute)
-            )  # of class methods and properties
-            match attribute:
-                case MemberDescriptorType():
-                    self.reads.attributes.append((owner, name, value := getattr(owner, name, None)))
-                    yield self.key_of(value)
-                case _ if _users(function) is not None:
-                    yield from self._method(owner, function)
-                case _:
-                    yield self.key_of(attribute)
+            values = (value for place in places if (value := self._at(place, name)) is not MISSING)
+            for attribute in list(values) if goes_on else [next(values, None)]:
+                yield from self._attribute(owner, name, attribute)
+
+    def _attribute(self, owner: Any, name: str, attribute: Any) -> Iterator[Hashable]:
+        """The keys of an attribute as it stands in the `__dict__` of an object or of a class."""
+        function = getattr(attribute, "__func__", getattr(attribute, "fget", attribute))  # class methods, properties
+        match attribute:
+            case MemberDescriptorType():
+                self.reads.attributes.append((owner, name, value := getattr(owner, name, None)))
+                yield self.key_of(value)
+            case classmethod() if not isinstance(owner, type):
+                yield from self._method(type(owner), function)
+            case _ if _users(function) is not None:
+                yield from self._method(owner, function)
+            case _:
+                yield self.key_of(attribute)
 
     def _method(self, owner: Any, function: Any) -> Iterator[Hashable]:
         """The key of a method's function, and that of its object for the names in the method's code."""
@@ -378,6 +384,13 @@ def _users(value: Any) -> FunctionType | None:
     return inner
 
 
+def _innermost(function: Any) -> Any:
+    """The function of a method, and of one with some of its arguments."""
+    while isinstance(function, (MethodType, functools.partial)):
+        function = function.__func__ if isinstance(function, MethodType) else cast("Any", function).func
+    return function
+
+
 @remembered("facts of code", limit=4096)
 def _names(code: CodeType) -> tuple[str, ...]:
     """The global and attribute names in code and in the functions nested in it."""
@@ -386,7 +399,8 @@ def _names(code: CodeType) -> tuple[str, ...]:
 
 
 def _names_reached(function: FunctionType, reached: dict[int, tuple[FunctionType, tuple[str, ...]]]) -> tuple[str, ...]:
-    """The names in the code of a function, and of the functions that it finds in its globals and closure, and so on.
+    """The names in the code of a function, and of the functions that it finds in its globals and closure, or in modules
+    and classes there, and so on. Functions of installed packages are not followed further.
 
     Functions are entered in `reached`, so that each is gone through once: those that another one has reached have the
     names of that one.
@@ -410,7 +424,26 @@ def _names_reached(function: FunctionType, reached: dict[int, tuple[FunctionType
         for cell in one.__closure__ or ():
             with suppress(ValueError):  # not assigned yet
                 held.append(cell.cell_contents)
-        waiting += [inner for value in held if callable(value) and (inner := _users(value)) is not None]
+        for value in list(held):
+            match value:
+                case ModuleType() if not str(getattr(value, "__file__", "")).startswith(_INSTALLED):
+                    held += [vars(value).get(name) for name in of_code]
+                case type():
+                    # `A.step(self)`, and `super().step()` by the cell `__class__`
+                    held += [vars(kind).get(name) for kind in value.__mro__ for name in of_code]
+                case _:
+                    continue
+        functions = [getattr(value, "__func__", getattr(value, "fget", value)) for value in held]
+        waiting += [inner for value in functions if callable(value) and (inner := _users(value)) is not None]
+        for value in functions:
+            if isinstance(value, FunctionType) and _is_installed(value):
+                names.update(dict.fromkeys(_names(value.__code__)))
     every_name = tuple(names)
     reached.update({key: (one, every_name) for key, one in entered.items()})
     return every_name
+
+
+def _is_installed(function: FunctionType) -> bool:
+    """True for a function of an installed package other than this one."""
+    file = function.__code__.co_filename
+    return file.startswith(_INSTALLED) and not file.startswith(_OWN)

@@ -147,6 +147,35 @@ def test_what_methods_read_of_their_object_may_change(way, monkeypatch):
     np.testing.assert_array_equal(f(X).data, 105 * X.data)
 
 
+class Behind(Model):
+    """A model whose methods lead to those of the class behind, which read the object."""
+
+    def flux(self, x):
+        return super().flux(x)
+
+    @property
+    def depth(self) -> float:
+        return Model.depth.fget(self)
+
+    @classmethod
+    def scaled(cls, x):
+        return cls.rate * x
+
+
+@pytest.mark.parametrize("run", [lambda f: ti.field_operator(f)(X).data, lambda f: ti.jit(f)(X.data)])
+def test_what_methods_of_classes_behind_read_may_change(run, monkeypatch):
+    model = Behind()
+    np.testing.assert_array_equal(run(model.flux), 2 * X.data)
+    model.factor = 3.0
+    np.testing.assert_array_equal(run(model.flux), 6 * X.data)
+    model.inner.table.entry = 5.0
+    np.testing.assert_array_equal(run(model.flux), 30 * X.data)
+    model.rate = 1.0
+    np.testing.assert_array_equal(run(model.flux), 15 * X.data)
+    monkeypatch.setattr(Model, "rate", 7.0)
+    np.testing.assert_array_equal(run(model.scaled), 7 * X.data)
+
+
 @dataclass
 class Numbers:
     entries: list = field(default_factory=lambda: [1.0, 1.0])
