@@ -87,12 +87,12 @@ def _check_captures(f: Operand, dim: str, verb: str) -> None:
     """Raises T18 if a function of a fold captures a value with the folded dim; `verb` is "scanned" or
     "reduced".
     """
-    for name in sorted(_captured(f, dim)):
+    for name in sorted(captured(f, dim)):
         help = f"pass '{name}' as an argument of the {'scan' if verb == 'scanned' else 'reduce'}."
         raise refuse("T18", f"the function uses '{name}' from outside, which has the {verb} dim {dim}.", help, at=0)
 
 
-def _captured(f: Operand, dim: str) -> set[str]:
+def captured(f: Operand, dim: str) -> set[str]:
     """The names of variables through which a function captures a value with the dim.
 
     The captured values are the largest subexpressions without parameters of the function: one that has lost the dim (by

@@ -27,11 +27,12 @@ from tensorir.analysis.conditions import (
     weighed,
 )
 from tensorir.binding.arrays import SkipValues
-from tensorir.ir.build import call, coerced, literal
+from tensorir.ir.build import call, coerced, free_name, literal
 from tensorir.ir.builtins import TABLE
 from tensorir.ir.nodes import Apply, Call, Expr, Fencil, Lambda, Literal, Operator, Var
 from tensorir.ir.rewrite import postorder, rebuild, runs, values, with_label, with_values
 from tensorir.ir.types import BOOL, Element, Scalar
+from tensorir.ir.typing_rules import captured
 from tensorir.passes.base import Pass, remade
 from tensorir.passes.decisions import Decision, Places, Threshold
 
@@ -618,8 +619,13 @@ class _Regions:
     """By the identity of each `if`."""
     functions: dict[int, Expr] = field(default_factory=dict[int, Expr])
 
-    def scope(self, roots: Sequence[Expr], given_nodes: Mapping[int, Expr]) -> list[Expr]:
+    def scope(
+        self, roots: Sequence[Expr], given_nodes: Mapping[int, Expr], varying: frozenset[Var] | None = None
+    ) -> list[Expr]:
         """The new roots of one scope; nodes in `given_nodes` (by identity) are replaced instead of computed.
+
+        `varying`: parameters of which values that are passed to the functions of branches are computed; others are
+        computed in these, and not passed. None if all are passed.
 
         An explicit stack walks it, and enters an `if` that becomes `cond` only through its condition and shared values.
         """
@@ -639,21 +645,34 @@ class _Regions:
                     inputs = node.children if choice is None else (choice.members[0].args[0], *choice.shared)
                     stack.append((node, True))
                     stack.extend((n, False) for n in reversed(inputs) if id(n) not in new_nodes)
+                case Call("reduce" | "scan", (Lambda() as function, *_), (*_, dim)) if choice is None:
+                    new_function, *arguments = [new_nodes[id(c)] for c in node.children]
+                    if captured(new_function, str(dim)):
+                        # a value with the folded dim is captured where that is lost without any parameter
+                        new_function = self._rebuilt(function, frozenset(function.params))
+                    new_nodes[id(node)] = rebuild(node, (new_function, *arguments))
                 case _ if choice is None:
                     new_nodes[id(node)] = rebuild(node, tuple(new_nodes[id(c)] for c in node.children))
                 case _:
-                    new_nodes.update(self._conditional(choice, new_nodes))
+                    new_nodes.update(self._conditional(choice, new_nodes, varying))
         return [new_nodes[id(root)] for root in roots]
 
     def _function(self, function: Lambda) -> Expr:
         if id(function) not in self.functions:
-            self.functions[id(function)] = rebuild(function, tuple(self.scope(function.results, {})))
+            self.functions[id(function)] = self._rebuilt(function)
         return self.functions[id(function)]
 
-    def _conditional(self, choice: Choice, new_nodes: Mapping[int, Expr]) -> dict[int, Expr]:
+    def _rebuilt(self, function: Lambda, varying: frozenset[Var] | None = None) -> Expr:
+        return rebuild(function, tuple(self.scope(function.results, {}, varying)))
+
+    def _conditional(
+        self, choice: Choice, new_nodes: Mapping[int, Expr], varying: frozenset[Var] | None
+    ) -> dict[int, Expr]:
         """The `cond` calls for the members of a choice, by identity: one result each of the same two functions."""
         operands = [s for s in choice.shared if not isinstance(s, (Var, Literal, Operator, Lambda))]
-        branches = [self._branch(choice, operands, k) for k in (1, 2)]
+        if varying is not None:
+            operands = [s for s in operands if not varying.isdisjoint(s.free)]
+        branches = [self._branch(choice, operands, k, varying) for k in (1, 2)]
         condition = new_nodes[id(choice.members[0].args[0])]
         values = [new_nodes[id(s)] for s in operands]
         return {
@@ -663,18 +682,13 @@ class _Regions:
             for k, m in enumerate(choice.members)
         }
 
-    def _branch(self, choice: Choice, operands: Sequence[Expr], branch: int) -> Lambda:
-        params = _named(operands)
+    def _branch(self, choice: Choice, operands: Sequence[Expr], branch: int, varying: frozenset[Var] | None) -> Lambda:
+        params = _named(operands, {v.name for m in choice.members for v in m.args[branch].free})
         known = dict(zip(map(id, operands), params, strict=True))
-        return Lambda(params, tuple(self.scope([m.args[branch] for m in choice.members], known)))
+        return Lambda(params, tuple(self.scope([m.args[branch] for m in choice.members], known, varying)))
 
 
-def _named(operands: Sequence[Expr]) -> tuple[Var, ...]:
-    """Parameters for operands, named by their labels and made unique with a suffix."""
-    params: dict[str, Var] = {}
-    for operand in operands:
-        name, suffix = getattr(operand, "label", "") or "s", 0
-        while (unique := name if suffix == 0 else f"{name}_{suffix}") in params:
-            suffix += 1
-        params[unique] = Var(unique, operand.tensor)
-    return tuple(params.values())
+def _named(operands: Sequence[Expr], taken: set[str]) -> tuple[Var, ...]:
+    """Parameters for operands, by their labels; `taken` has the names of variables that the function reads besides."""
+    names = [free_name(getattr(operand, "label", "") or "s", taken) for operand in operands]
+    return tuple(Var(name, operand.tensor) for name, operand in zip(names, operands, strict=True))

@@ -317,6 +317,22 @@ def test_choices_by_one_condition_are_made_at_once(always):
     assert in_hlo(program, c=jnp.array(c), x=x) == 3
 
 
+@pytest.mark.parametrize("c", [True, False])
+def test_what_branches_share_may_have_the_name_of_a_parameter(c, always):
+    @ti.field_operator
+    def bent(x, c):
+        first = x
+        x = ti.sin(x)
+        return x, ti.where(c, ti.exp(x) * first, first - x)
+
+    x = np.linspace(-1, 2, 9)
+    fields = ti.as_field(["I"], x), ti.as_field([], np.array(c))
+    assert "cond(" in str(conditionals.Conditionals().run(bent.fencil(*fields)))
+    sines, found = bent(*fields)
+    np.testing.assert_allclose(sines.data, np.sin(x), rtol=1e-14)
+    np.testing.assert_allclose(found.data, np.exp(np.sin(x)) * x if c else x - np.sin(x), rtol=1e-14)
+
+
 WITH_SHIFTS = """f(c: tensor<bool>, x: tensor<float, I[0:9]>, y: tensor<float, I[1:9]>, z: tensor<float>) {
   y ← let s = sin(x); if c then s × ⟪I, -1⟫(s) else x;
   z ← let s = sin(x); let t = if c then reduce(+, 0.0, I)(s) else 1.0; t × (if c then reduce(max, 0.0, I)(s) else t);
