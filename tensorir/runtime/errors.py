@@ -208,7 +208,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     ''
     """
     known = list(dict.fromkeys(known))
-    if closest := difflib.get_close_matches(name[:80], known, n=1, cutoff=0.6):
+    # what users give for a name may be anything
+    if isinstance(name, str) and (closest := difflib.get_close_matches(name[:80], known, n=1, cutoff=0.6)):
         return f"did you mean {closest[0]!r}?"
     if not known:
         return ""
