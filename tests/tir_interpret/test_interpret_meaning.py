@@ -272,6 +272,8 @@ class Module:
     [
         ("for i in range(8):\n    B[i] = T.Select(i > 0, A[i - 1], 9)", "index -1 is outside of dimension 0 of 'A'"),
         ('assert A[0] > 3, "too small"\nB[0] = 1', "too small"),
+        ("B[0] = T.Add(A[0], 'x')", "both operands of Add have one type"),
+        ("T.evaluate(T.atomic_min())", r"T\.atomic_min is not called with these arguments: it cannot be interpreted"),
         ("B[0] = A.access_ptr(1)", "a handle is stored into 'B', which holds int32"),
         ("B[0] = T.Cast('int32', A.data)", "a handle cannot become int32"),
         ('T.call_packed("my.function", A[0])', r"the external function 'my\.function' is not known"),

@@ -249,7 +249,7 @@ class Evaluator:
                 self._symbol(part.id, span)
             # Spans inside quotes: the whole string, as the text of the quotes has no place of its own.
             for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-                if hasattr(part, field):
+                if hasattr(part, field) and not isinstance(node, Span):
                     setattr(part, field, getattr(node, field))
         return self.expr(tree)
 
