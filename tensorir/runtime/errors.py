@@ -197,7 +197,7 @@ def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     return findings
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A hint for an unknown name: the closest known one, or a list of them; empty if none is known.
 
     >>> did_you_mean("inpt", ["inp", "out"])

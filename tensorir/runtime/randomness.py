@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tensorir.runtime.errors import refuse
@@ -9,7 +11,7 @@ from tensorir.runtime.errors import refuse
 __all__ = ["generator"]
 
 
-def generator(seed: int) -> np.random.Generator:
+def generator(seed: Any) -> np.random.Generator:
     """Random numbers from a seed; raises B14 for what is none.
 
     >>> int(generator(3).integers(10)) == int(generator(3).integers(10))

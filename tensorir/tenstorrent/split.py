@@ -308,7 +308,8 @@ class _Split:
         name = next(c for k in range(len(taken) + 1) if (c := base if k == 0 else f"{base}_{k}") not in taken)
         pages = pages_of(self.func, block)
         asked = self.capacity.get(name) if isinstance(self.capacity, Mapping) else self.capacity
-        if asked is not None and not isinstance(asked, int | np.integer):
+        whole = isinstance(asked, int | np.integer)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if asked is not None and not whole:
             raise refuse("TN10", f"{name} holds a whole number of tiles, and not {asked!r}.", at=span)
         room = 2 * pages if asked is None else int(asked)
         if room < pages:

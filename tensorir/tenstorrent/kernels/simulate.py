@@ -64,11 +64,11 @@ ORDERS: tuple[Order, ...] = ("reader first", "writer first", "round robin", "ran
 
 def order_of(name: str) -> Order:
     """The order of a name; raises TN12 for one that there is not."""
-    found = next((order for order in ORDERS if order == name), None)
-    if found is None:
-        message = f"there is no order {name!r}; there are {', '.join(ORDERS)}."
-        raise refuse("TN12", message, did_you_mean(name, ORDERS))
-    return found
+    by_name: dict[str, Order] = {o: o for o in ORDERS}
+    if isinstance(name, str) and name in by_name:  # pyright: ignore[reportUnnecessaryIsInstance]
+        return by_name[name]
+    message = f"there is no order {name!r}; there are {', '.join(ORDERS)}."
+    raise refuse("TN12", message, did_you_mean(name, ORDERS))
 
 
 @dataclass(frozen=True, slots=True)

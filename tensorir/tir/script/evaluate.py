@@ -395,7 +395,7 @@ class Evaluator:
         return self.as_expr(value, node)
 
     def spread(self, value: Value, node: Located) -> list[Value]:
-        items = list(value) if isinstance(value, range) else members(value)
+        items: list[Value] | None = [*value] if isinstance(value, range) else members(value)
         if items is None:
             self.fail(node, "TS21", f"'*' spreads a tuple or a list, and this is {describe(value)}.")
         return items
