@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,4 +19,4 @@ def generator(seed: Any) -> np.random.Generator:
     """
     if not isinstance(seed, int | np.integer) or seed < 0:
         raise refuse("B14", f"the seed is {seed!r}, and a seed is a whole number from 0 up.")
-    return np.random.default_rng(seed)
+    return np.random.default_rng(cast("int", seed))
