@@ -21,7 +21,7 @@ from tensorir.backends import backend
 from tensorir.binding.arrays import is_traced
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import DTYPES, TensorType
-from tensorir.iterator.imports import from_gt4py
+from tensorir.iterator.imports import by_dim, from_gt4py, interval_of
 from tensorir.iterator.lift.arguments import leaf_tree, members_of, offsets
 from tensorir.iterator.lift.program import Options, Specialised, compiled, natural, options_of, specialise
 from tensorir.iterator.lift.values import Target, leaves, tree_map
@@ -53,22 +53,9 @@ def _intervals(domain: Any) -> Any:
         return None
     if isinstance(domain, tuple):
         return tuple(map(_intervals, domain))
-    pairs = {str(getattr(d, "value", d)): ends for d, ends in dict(domain).items()}
-    return {d: _interval(d, ends) for d, ends in pairs.items()}
-
-
-def _interval(dim: str, ends: Any) -> tuple[int, int]:
-    """The (start, stop) of a pair, an extent from 0, or an object with start and stop, for the dim `dim`."""
-    match ends:
-        case tuple((start, stop)):
-            return int(start), int(stop)
-        case int() | np.integer():
-            return 0, int(ends)
-        case _ if hasattr(ends, "start") and hasattr(ends, "stop"):
-            return int(ends.start), int(ends.stop)
-        case _:
-            message = f"the interval of {dim} is {ends!r}."
-            raise refuse("TI06", message, f"domain={{'{dim}': (0, 10)}}, or a domain of GT4Py.")
+    help = "domain={{'{0}': (0, 10)}}, or a domain of GT4Py."
+    named = by_dim(domain, "domain", help.format("I"))
+    return {d: interval_of(d, ends, help.format(d)) for d, ends in named.items()}
 
 
 @dataclass(eq=False, repr=False)

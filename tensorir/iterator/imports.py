@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tensorir import nodes
 from tensorir.integers.dims import Dims, Interval
 from tensorir.ir.types import INT32, SCALARS, Scalar, TensorType
@@ -223,21 +225,44 @@ def _axes(kind: ParamType | None) -> list[Any]:
     return [a for m in kind.members for a in _axes(m)] if kind is not None else []
 
 
+def by_dim(given: Any, what: str, help: str) -> dict[str, Any]:
+    """What is given for dims, by their names; raises TI06 for what is no mapping."""
+    try:
+        return {str(getattr(d, "value", d)): ends for d, ends in dict(given).items()}
+    except (TypeError, ValueError):
+        raise refuse("TI06", f"{given!r} is no {what}.", help) from None
+
+
+def interval_of(dim: str, ends: Any, help: str) -> tuple[int, int]:
+    """The (start, stop) of a pair, an extent from 0, or an object with start and stop, for the dim `dim`."""
+    match ends:
+        case tuple((start, stop)):
+            pass
+        case _ if hasattr(ends, "start") and hasattr(ends, "stop"):
+            start, stop = ends.start, ends.stop if getattr(ends, "step", None) in (None, 1) else None
+        case _:
+            start, stop = 0, ends
+    if isinstance(start, int | np.integer) and isinstance(stop, int | np.integer) and start <= stop:
+        return int(start), int(stop)
+    message = f"the interval of {dim} is {ends!r}."
+    raise refuse("TI06", message, help)
+
+
 def _size_argument(p: Param, kind: ParamType | None, sizes: Any) -> Any:
     """The argument type of a parameter of type `kind` at the `sizes` by dim: a field's tensor type, or the number that
     is given by the name of `p`.
 
     Raises TI06 for a dim or number without a size, TI11 for an unknown type.
     """
-    named = {str(getattr(d, "value", d)): ends for d, ends in dict(sizes).items()}
+    named = by_dim(sizes, "mapping of dims to sizes", "sizes={'I': 10}.")
     match kind:
         case FieldType(dims, element) if dims:
             intervals: list[tuple[str, Interval]] = []
             for axis in dims:
                 if axis.name not in named:
                     raise refuse("TI06", f"the size of {axis.name} is not given.", f"sizes={{'{axis.name}': 10}}.")
-                ends = named[axis.name]
-                intervals.append((axis.name, Interval(*ends) if isinstance(ends, tuple) else Interval(0, int(ends))))
+                ends = interval_of(axis.name, named[axis.name], f"sizes={{'{axis.name}': 10}}.")
+                intervals.append((axis.name, Interval(*ends)))
             return TensorType(element, Dims(tuple(intervals)))
         case FieldType():
             if p.name not in named:

@@ -39,6 +39,8 @@ class Argument:
     """The type that the program computes with in the place of one that no tensor has."""
     static: bool = False
     """Whether a program is made for one number of it at a time: one that tells a shape."""
+    signless: bool = False
+    """Whether a number that fits its bits without a sign is one of it, too."""
 
 
 Run = Callable[[Sequence[Any]], tuple[Any, ...] | None]
@@ -337,7 +339,7 @@ def _accepted(name: str, argument: Argument, value: Any) -> Any:
         help = f"make '{argument.name}' a static argument (static_argnums) of what is traced, or close over its number."
         raise refuse("TA04", message, help)
     if argument.scalar and not hasattr(value, "dtype"):
-        return _number(argument, value)
+        return scalar_value(argument, value)
     home = type(value).__module__.partition(".")[0]
     if not isinstance(value, np.ndarray) and not (home.startswith("jax") and hasattr(value, "dtype")):
         if lies_on_device(value):
@@ -352,24 +354,26 @@ def _accepted(name: str, argument: Argument, value: Any) -> Any:
         if argument.dtype.kind == "V" and narrow is not None and dtype == narrow:
             return value.view(argument.dtype)
         if argument.scalar:
-            return _number(argument, value)
+            return scalar_value(argument, value)
         message = f"'{argument.name}' holds {argument.dtype}, but the array holds {dtype}."
         raise refuse("TA05", message, f"convert it: array.astype('{argument.dtype}').")
     return value
 
 
-def _number(argument: Argument, value: Any) -> Any:
-    """A number that fits the type of a scalar parameter."""
+def scalar_value(argument: Argument, value: Any) -> Any:
+    """A number that fits the type of a scalar parameter; raises TA04 for others."""
     if is_traced(value):
         return _traced_number(argument, value)
     array: Any = np.asarray(value)
     if array.ndim or array.dtype.kind in "OSUc":
         raise refuse("TA04", f"'{argument.name}' needs one number of type {argument.dtype}.")
-    if argument.dtype.kind in "iu":
-        number, limits = array.item(), np.iinfo(argument.dtype)
-        if number != int(number) or not limits.min <= number <= limits.max:
+    if argument.dtype.kind in "iub":
+        number, bits = array.item(), 1 if argument.dtype.kind == "b" else 8 * argument.dtype.itemsize
+        low = -(1 << bits - 1) if argument.dtype.kind == "i" or argument.signless else 0
+        high = (1 << bits - (argument.dtype.kind == "i" and not argument.signless)) - 1
+        if not low <= number <= high or number != int(number):
             raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {number} does not fit.")
-        return np.asarray(int(number), argument.dtype)
+        return np.asarray(int(number) & (1 << bits) - 1, f"uint{max(bits, 8)}").astype(argument.dtype)
     element = scalar_of(argument.dtype)
     if element is not None and not element.holds(array.item()):
         raise refuse("TA04", f"'{argument.name}' is of type {argument.dtype}, which {array.item()} does not fit.")

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+import numpy as np
+
 from tensorir.runtime.errors import Span, refuse
 from tensorir.tenstorrent.grid import is_persistent, shard
 from tensorir.tenstorrent.in_place import is_safe_in_place
@@ -306,7 +308,10 @@ class _Split:
         name = next(c for k in range(len(taken) + 1) if (c := base if k == 0 else f"{base}_{k}") not in taken)
         pages = pages_of(self.func, block)
         asked = self.capacity.get(name) if isinstance(self.capacity, Mapping) else self.capacity
-        room = 2 * pages if asked is None else asked
+        whole = isinstance(asked, int | np.integer)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if asked is not None and not whole:
+            raise refuse("TN10", f"{name} holds a whole number of tiles, and not {asked!r}.", at=span)
+        room = 2 * pages if asked is None else int(asked)
         if room < pages:
             message = f"{name} holds {tiles(room)}, and a block has {pages}: no block ever fits."
             help = f"give it room for {tiles(pages)} or more; {2 * pages} let both sides work."

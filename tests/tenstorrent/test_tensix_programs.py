@@ -444,6 +444,12 @@ WRONG = {
     "a capacity that cuts a block": (
         lambda: ti.tt.split(main(softmax(64, 40)), capacity=3), "TN10", "holds 3 tiles, and blocks of 2",
     ),
+    "a capacity that is no number": (
+        lambda: ti.tt.split(main(matmul()), capacity="2"), "TN10", "CB_A holds a whole number of tiles, and not '2'",
+    ),
+    "an order that is no name": (
+        lambda: ti.tt.simulate(ti.tt.split(main(matmul())), matrices(), order=[]), "TN12", "there is no order",
+    ),
     "a capacity of no buffer": (
         lambda: ti.tt.split(main(matmul()), capacity={"CB_D": 2}), "TN10", "circular buffers are CB_A, CB_B, CB_C",
     ),

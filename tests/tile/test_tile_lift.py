@@ -210,6 +210,21 @@ def test_an_index_that_leaves_an_array_is_said_when_it_is_called():
     assert values[5] == 0 and values[6] == 6
 
 
+@pytest.mark.parametrize(
+    ("number", "wanted"), [(200, -56), (-128, -128), (np.uint8(255), -1), (256, None), (None, None)]
+)
+def test_a_number_has_a_sign_or_none(number, wanted):
+    module = tile.parse("""entry @k(%p: tile<ptr<i8>>, %n: tile<i8>) {
+      %t = store_ptr_tko weak %p, %n : tile<ptr<i8>>, tile<i8> -> token }""")
+    args = [np.zeros(1, np.int8), number]
+    for run in (lambda: tile.interpret(module, "k", args)[0], lambda: ti.lift(module, args=args)(*args)[0]):
+        if wanted is None:
+            with pytest.raises(DiagnosticError, match=r"does not fit|needs a number|needs one number"):
+                run()
+        else:
+            assert np.asarray(run()).tolist() == [wanted]
+
+
 def test_an_index_of_few_bits_has_no_sign():
     view = "partition_view<tile=(1), padding_value = zero, tensor_view<300xf32, strides=[1]>>"
     module = tile.parse(f"""entry @k(%p: tile<ptr<f32>>, %q: tile<ptr<i8>>) {{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -271,6 +272,8 @@ class Module:
     [
         ("for i in range(8):\n    B[i] = T.Select(i > 0, A[i - 1], 9)", "index -1 is outside of dimension 0 of 'A'"),
         ('assert A[0] > 3, "too small"\nB[0] = 1', "too small"),
+        ("B[0] = T.Add(A[0], 'x')", "both operands of Add have one type"),
+        ("T.evaluate(T.atomic_min())", r"T\.atomic_min is not called with these arguments: it cannot be interpreted"),
         ("B[0] = A.access_ptr(1)", "a handle is stored into 'B', which holds int32"),
         ("B[0] = T.Cast('int32', A.data)", "a handle cannot become int32"),
         ('T.call_packed("my.function", A[0])', r"the external function 'my\.function' is not known"),
@@ -330,6 +333,14 @@ def test_scalars_come_back_and_must_fit():
     assert list(tir.interpret(func, 5, np.float64(0.5))) == [5, 0.5]
     with pytest.raises(DiagnosticError, match="'x' is of type int8, which 300 does not fit"):
         tir.interpret(func, 300, 0.5)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("int8", math.nan), ("int8", math.inf), ("bool", 2), ("uint8", -1)])
+def test_interpreter_and_lift_take_the_same_numbers(kind: str, number: Any):
+    func = tir.parse(f"@T.prim_func\ndef main(B: T.Buffer((1,), 'int32'), n: T.{kind}):\n    B[0] = T.Cast('int32', n)")
+    for call in (lambda *args: tir.interpret(func["main"], *args), ti.lift(func["main"])):
+        with pytest.raises(DiagnosticError, match=f"'n' is of type {kind}, which {number} does not fit"):
+            call(np.zeros(1, np.int32), number)
 
 
 def test_arguments_are_never_changed():

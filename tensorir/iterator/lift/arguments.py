@@ -93,7 +93,12 @@ def offsets(provider: Any, field_offsets: Mapping[str, Any] | None = None) -> di
     A table may be a plain array where the program's own offset of its name tells the dims.
     """
     known = field_offsets or {}
-    return {str(n): _read_target(str(n), value, known.get(str(n))) for n, value in dict(provider or {}).items()}
+    try:
+        given = dict(provider or {})
+    except (TypeError, ValueError):
+        help = "offset_provider={'V2E': table}."
+        raise refuse("TI05", f"an offset provider is a dict of offsets, and not {provider!r}.", help) from None
+    return {str(n): _read_target(str(n), value, known.get(str(n))) for n, value in given.items()}
 
 
 def _read_target(name: str, value: Any, offset: Any) -> Any:

@@ -65,10 +65,10 @@ ORDERS: tuple[Order, ...] = ("reader first", "writer first", "round robin", "ran
 def order_of(name: str) -> Order:
     """The order of a name; raises TN12 for one that there is not."""
     by_name: dict[str, Order] = {o: o for o in ORDERS}
-    if name not in by_name:
-        message = f"there is no order {name!r}; there are {', '.join(ORDERS)}."
-        raise refuse("TN12", message, did_you_mean(name, ORDERS))
-    return by_name[name]
+    if isinstance(name, str) and name in by_name:  # pyright: ignore[reportUnnecessaryIsInstance]
+        return by_name[name]
+    message = f"there is no order {name!r}; there are {', '.join(ORDERS)}."
+    raise refuse("TN12", message, did_you_mean(name, ORDERS))
 
 
 @dataclass(frozen=True, slots=True)

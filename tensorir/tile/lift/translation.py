@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from tensorir.binding.arrays import is_traced
 from tensorir.integers.affine import number, quotient, remainder, variable
 from tensorir.integers.dims import Interval
 from tensorir.ir.build import call, literal, operator, reduce
 from tensorir.ir.nodes import Expr, Literal, Var
 from tensorir.ir.types import BOOL, INT64, TensorType
 from tensorir.lifting.emission.tensors import spread
-from tensorir.lifting.program import Argument
+from tensorir.lifting.program import Argument, scalar_value
 from tensorir.lifting.region import check_region
 from tensorir.lifting.region.nodes import Atomic, Buffer, Check, For, If, Let, Node, Read, Region, Rule, While, Write
 from tensorir.runtime.errors import NOWHERE, Span, refuse
@@ -514,7 +515,7 @@ class Signature:
             if not a.scalar:
                 found.append(None if v is None else tuple(int(n) for n in v.shape))
             else:
-                found.append(int(v) if a.static else None)
+                found.append(int(v if is_traced(v) else scalar_value(a, v)) if a.static else None)
         return tuple(found)
 
     def given(self, key: Key) -> list[Given]:
@@ -577,7 +578,9 @@ def signature(entry: Operation, args: Sequence[Any]) -> Signature:
             _check_layout(entry, title, value, raw)
             at += 1 if raw else 1 + 2 * len(value.shape)
         else:
-            arguments.append(Argument(title, element.numpy, True, False, static=element.is_integer))
+            arguments.append(
+                Argument(title, element.numpy, True, False, static=element.is_integer, signless=element.is_integer)
+            )
             at += 1
         elements.append(element)
     return Signature(entry, raw, tuple(arguments), tuple(elements))

@@ -26,6 +26,7 @@ from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.calls import invoke
 from tensorir.tir.interpret.machine import CODE, Machine, deep
 from tensorir.tir.interpret.values import KNOWN
+from tensorir.tir.slips import telling
 
 __all__ = ["CODE", "KNOWN", "Arrays", "interpret"]
 
@@ -54,7 +55,8 @@ def interpret(func: object, *arrays: object, checked: bool = False, watch: Itera
     with np.errstate(all="ignore"):
         if isinstance(func, n.PrimFunc):
             machine.module = func.module or n.IRModule({func.name: func})
-            return deep(lambda: _run(machine, func, arrays))
+            with telling(func):
+                return deep(lambda: _run(machine, func, arrays))
         if isinstance(func, n.GraphFunction):
             result = Arrays(deep(lambda: interpret_graph_function(machine, func, arrays)))
             result.watched = {}

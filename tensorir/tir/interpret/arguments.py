@@ -57,7 +57,7 @@ def scalar(value: object, dtype: DataType, name: str, func: n.Node) -> Value:
     if dtype.is_float and (element is None or element.holds(number)):
         return array.astype(dtype.numpy)[()]
     low, high = (0, 1) if dtype.bits == 1 or dtype.is_float else dtype.range
-    if dtype.is_float or number != int(number) or not low <= number <= high:
+    if dtype.is_float or not low <= number <= high or number != int(number):
         message = f"{name!r} is of type {dtype}, which {number} does not fit."
         raise refuse("TA04", message, at=span)
     return dtype.numpy.type(int(number))

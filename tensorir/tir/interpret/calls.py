@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from tensorir.runtime.errors import NOWHERE, Span, refuse
+from tensorir.runtime.errors import NOWHERE, DiagnosticError, Span, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import BUILTINS, ELIDED, EXTERNAL, GPU_ONLY, awaits_block, builtin_of, launched
 from tensorir.tir.interpret.accesses import access, pointer_to
@@ -133,7 +133,13 @@ def compile_builtin(node: n.Call) -> Run:
     if is_tile(node):
         return compile_tile(node)
     if (maker := _MAKERS.get(node.op)) is not None:
-        return maker(node)
+        try:
+            return maker(node)
+        except DiagnosticError:
+            raise
+        except (AssertionError, LookupError, ValueError):
+            message = f"T.{node.op} is not called with these arguments: it cannot be interpreted."
+            raise refuse("TR20", message, at=node.span) from None
     row = BUILTINS.get(node.op)
     why = "is told by a machine only" if node.op == "vscale" else "has no meaning here"
     if row is not None and row.meaning == GPU_ONLY:

@@ -36,6 +36,7 @@ from tensorir.tir.lift.calls import READ_ONLY
 from tensorir.tir.lift.expressions import element_of, thresholds
 from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.reader import writes
+from tensorir.tir.slips import telling
 from tensorir.tir.storage import lost_storage
 from tensorir.tir.tiles import without_tiles
 
@@ -135,7 +136,8 @@ def _symbolic(func: n.PrimFunc, symbols: Sequence[n.Var], names: Sequence[str], 
         reading = read_function(func, shapes, {}, True, unknown=unknown)
         return SymbolicNest(reading.arguments, reading.extents, reading.nodes, tuple(names), largest)
 
-    return deep(work)
+    with telling(func):
+        return deep(work)
 
 
 def lift_prim_func(
@@ -161,7 +163,8 @@ def lift_prim_func(
             built.report.note(note)
         return built
 
-    return deep(work)
+    with telling(func):
+        return deep(work)
 
 
 def _stored(func: n.PrimFunc, callers: frozenset[str] = frozenset()) -> frozenset[int]:

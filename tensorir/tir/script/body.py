@@ -178,7 +178,8 @@ class FunctionBody:
 
     def launcher(self, thread: ThreadVar, name: str, node: Located) -> Callable[[n.Stmt], n.Stmt]:
         """`thread_extent` over what follows; the thread's variable is in scope there."""
-        assert thread.extent is not None
+        if thread.extent is None:
+            self.text.fail(node, "TS24", "T.env_thread has no extent; use T.launch_thread.")
         span, size = self.text.span(node), thread.extent
         known = thread.iter_var
         var = n.Var(name, n.PrimType(size.dtype), span) if known is None else known.var

@@ -249,7 +249,7 @@ class Evaluator:
                 self._symbol(part.id, span)
             # Spans inside quotes: the whole string, as the text of the quotes has no place of its own.
             for field in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
-                if hasattr(part, field):
+                if hasattr(part, field) and not isinstance(node, Span):
                     setattr(part, field, getattr(node, field))
         return self.expr(tree)
 
@@ -395,7 +395,7 @@ class Evaluator:
         return self.as_expr(value, node)
 
     def spread(self, value: Value, node: Located) -> list[Value]:
-        items = list(value) if isinstance(value, range) else members(value)
+        items: list[Value] | None = [*value] if isinstance(value, range) else members(value)
         if items is None:
             self.fail(node, "TS21", f"'*' spreads a tuple or a list, and this is {describe(value)}.")
         return items

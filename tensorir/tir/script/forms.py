@@ -133,6 +133,14 @@ def named(body: FunctionBody, form: Form, names: tuple[str, ...]) -> dict[str, V
     return found
 
 
+def _only(body: FunctionBody, form: Form, name: str) -> Value:
+    """The one argument of a form."""
+    found = named(body, form, (name,))
+    if name not in found:
+        body.text.fail(form.span, "TS24", f"T.{form.name} needs {name!r}.")
+    return found[name]
+
+
 # Calls that stand as statements: `T.reads(...)`, `T.func_attr(...)`, `T.attr(...)`, `T.evaluate(...)`, and others.
 
 _ATTRIBUTE_KEYS = {"tir.": "tirx."}
@@ -159,8 +167,7 @@ def form(body: FunctionBody, form: Form, node: Located) -> None:
             else:
                 parts.writes = (*(parts.writes or ()), *regions)
         case "where":
-            (given,) = named(body, form, ("predicate",)).values()
-            predicate = reader.as_expr(given, node, BOOL)
+            predicate = reader.as_expr(_only(body, form, "predicate"), node, BOOL)
             parts.predicate = predicate if parts.predicate is None else n.And(parts.predicate, predicate)
         case "sblock_attr" | "block_attr" | "func_attr":
             attrs = [reader.attribute(value, node) for value in named(body, form, ("attrs",)).values()]
@@ -174,8 +181,7 @@ def form(body: FunctionBody, form: Form, node: Located) -> None:
         case "attr":
             body.wrap(attribute(body, form), node)
         case "evaluate":
-            (value,) = named(body, form, ("value",)).values()
-            _evaluate(body, value, node)
+            _evaluate(body, _only(body, form, "value"), node)
         case "Assert":
             given = named(body, form, ("condition", "message", "error_kind"))
             condition = reader.as_expr(given.get("condition"), node, BOOL)

@@ -1,5 +1,8 @@
 """Statements of TileLang: names for values, loops, branches, kernels, and functions within functions."""
 
+# Sequences of constants hold values of any type.
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import ast

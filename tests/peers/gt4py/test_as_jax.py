@@ -186,6 +186,24 @@ def around(**options: Any) -> Any:
             "error[TI06]: the interval of Vertex is 'x'.\nhelp: domain={'Vertex': (0, 10)}, or a domain of GT4Py.",
         ),
         (
+            lambda e: around(domain={"Vertex": (0.5, 2.5)})(e),
+            "error[TI06]: the interval of Vertex is (0.5, 2.5).\n"
+            "help: domain={'Vertex': (0, 10)}, or a domain of GT4Py.",
+        ),
+        (
+            lambda e: around(domain={"Vertex": range(0, 4, 2)})(e),
+            "error[TI06]: the interval of Vertex is range(0, 4, 2).\n"
+            "help: domain={'Vertex': (0, 10)}, or a domain of GT4Py.",
+        ),
+        (
+            lambda e: around(domain=3)(e),
+            "error[TI06]: 3 is no domain.\nhelp: domain={'I': (0, 10)}, or a domain of GT4Py.",
+        ),
+        (
+            lambda e: around(offset_provider=3)(e),
+            "error[TI05]: an offset provider is a dict of offsets, and not 3.\nhelp: offset_provider={'V2E': table}.",
+        ),
+        (
             lambda e: ti.lift(extremes),
             "error[TA01]: a program of GT4Py has the sizes of its fields, which are not told here.\n"
             "help: ti.as_jax(program) is a function of arrays; ti.lift(ti.iterator.from_gt4py(program, sizes=...)).",

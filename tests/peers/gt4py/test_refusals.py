@@ -208,6 +208,13 @@ def test_sizes_name_all_dims() -> None:
     )
 
 
+@pytest.mark.parametrize("size", [2.5, (5, 2), -3])
+def test_a_size_is_an_interval_of_whole_numbers(size) -> None:
+    assert said(lambda: ti.iterator.from_gt4py(two_statements, sizes={"I": size})) == (
+        f"error[TI06]: the interval of I is {size}.\nhelp: sizes={{'I': 10}}."
+    )
+
+
 def test_devices_are_two() -> None:
     assert said(lambda: gt4py_backend.make_backend("tpu")) == (
         "error[TI12]: there is no device 'tpu'.\nhelp: use 'cpu' or 'gpu'."
