@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorir as ti
+from tensorir.equality.verdict import Level
 from tensorir.ir.build import apply, call, cartesian_shift, closure, fencil, function, literal, var
 from tests.effort import count_lines
 
@@ -21,16 +22,16 @@ def program(value, x):
     return fencil("f", [out, x], [closure(out, value)])
 
 
-def deep():
-    x = var("x", ROW)
+def deep(name="x"):
+    x = var(name, ROW)
     e = x
     for k in range(DEPTH):
         e = call("minus", literal(float(k % 3)), e) if k % 2 else call("neg", e)
     return program(e, x)
 
 
-def shared(levels):
-    x = var("x", ROW)
+def shared(levels, name="x"):
+    x = var(name, ROW)
     e = x
     for _ in range(levels):
         e = call("multiplies", literal(0.5), call("plus", e, e))
@@ -68,6 +69,11 @@ def test_two_to_the_sixty_paths_take_time_linear_in_their_nodes():
     np.testing.assert_array_equal(f(x=x)["out"], x)
     np.testing.assert_array_equal(ti.reference.run(f, x=x)["out"], x)
     assert ti.compile(f).cost().operations == 4 * 120
+
+
+@pytest.mark.parametrize("pair", [(shared(60), shared(60, "y")), (deep(), deep("y"))], ids=["shared", "deep"])
+def test_deep_and_shared_programs_are_compared(pair):
+    assert ti.equivalent(*pair).level == Level.BITS
 
 
 def test_five_thousand_nodes_are_typed_as_they_are_built():

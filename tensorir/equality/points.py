@@ -71,19 +71,55 @@ def _with_dims_of_results(f: Fencil) -> Fencil:
     return fencil(f.name, [outputs.get(p, p) for p in f.params], closures, f.span, f.buffers)
 
 
+Names = tuple[tuple[str, str], ...]
+"""New names of dims, (old, new)."""
+
+
 def _under(e: Expr, new: Mapping[str, str]) -> Expr:
-    """An expression whose dims have new names, where operations on elements and of digits lead to what makes them."""
-    new = {old: n for old, n in new.items() if old in e.tensor.dims}
+    """An expression whose dims have new names, where operations on elements and of digits lead to what makes them.
+
+    Each operand is renamed once for the names that its dims have; an explicit stack walks deep expressions.
+    """
+    root = e, _names_of(e, tuple(new.items()))
+    done: dict[tuple[int, Names], Expr] = {}
+    pending = [(root, False)]
+    while pending:
+        (node, names), operands_done = pending.pop()
+        if (id(node), names) in done:
+            continue
+        operands = _renamed_operands(node, names)
+        if operands and not operands_done:
+            pending += [((node, names), True), *((operand, False) for operand in operands)]
+            continue
+        parts = tuple(done[id(x), inside] for x, inside in operands)
+        match node:
+            case Call("merge_dims", _, (outer, inner, dim)):
+                result = call("merge_dims", *parts, static=(outer, inner, dict(names).get(dim, dim)), span=node.span)
+            case Call("add_dim", _, (dim, start, stop)):
+                result = call("add_dim", *parts, static=(dict(names).get(dim, dim), start, stop), span=node.span)
+            case _ if operands:
+                result = rebuild(node, parts)
+            case _:
+                result = call("rename", node, static=(names,), span=node.span) if names else node
+        done[id(node), names] = result
+    return done[id(e), root[1]]
+
+
+def _names_of(e: Expr, names: Names) -> Names:
+    return tuple((old, n) for old, n in names if old in e.tensor.dims)
+
+
+def _renamed_operands(e: Expr, names: Names) -> list[tuple[Expr, Names]]:
+    """The operands of a node that are renamed in its place, each with its names; none where the node itself is."""
     match e:
-        case Call("merge_dims", (x,), (outer, inner, dim)):
-            inside = {old: n for old, n in new.items() if old != dim}
-            return call("merge_dims", _under(x, inside), static=(outer, inner, new.get(dim, dim)), span=e.span)
-        case Call("add_dim", (x,), (dim, start, stop)):
-            return call("add_dim", _under(x, new), static=(new.get(dim, dim), start, stop), span=e.span)
+        case Call("merge_dims", (x,), (_, _, dim)):
+            return [(x, _names_of(x, tuple((old, n) for old, n in names if old != dim)))]
+        case Call("add_dim", (x,)):
+            return [(x, _names_of(x, names))]
         case Call(op, args) if TABLE[op].elementwise and not e.label:
-            return rebuild(e, tuple(_under(x, new) for x in args))
+            return [(x, _names_of(x, names)) for x in args]
         case _:
-            return call("rename", e, static=(tuple(new.items()),), span=e.span) if new else e
+            return []
 
 
 def _types(f: Fencil) -> Iterator[TensorType]:
