@@ -14,7 +14,7 @@ from tensorir import tile
 COUNT = 1024
 
 
-def kernel(element: str, mode: str) -> tile.Module:
+def kernel(element: str, mode: str, value: str = "fma %xp, %xq, %xr") -> tile.Module:
     view = f"tensor_view<{COUNT}x{element}, strides=[1]>"
     whole = f"partition_view<tile=({COUNT}), {view}>"
     names = ("p", "q", "r", "s")
@@ -31,7 +31,7 @@ def kernel(element: str, mode: str) -> tile.Module:
       {views}
       %i, %j, %k = get_tile_block_id : tile<i32>
       {loads}
-      %y = fma %xp, %xq, %xr rounding<{mode}> : tile<{COUNT}x{element}>
+      %y = {value} rounding<{mode}> : tile<{COUNT}x{element}>
       %u = store_view_tko weak %y, %ws[%i] : tile<{COUNT}x{element}>, {whole}, tile<i32> -> token
     }}""")
 
@@ -82,6 +82,19 @@ def test_a_fused_sum_is_rounded_once(element, mode):
             wrong.append((a, b, c, y, wanted))
     assert not wrong, (len(wrong), wrong[:3])
     assert tried > 100 and twice > 10
+
+
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+@pytest.mark.parametrize("mode", ["negative_inf", "positive_inf", "zero"])
+@pytest.mark.parametrize("value", ["addf %xp, %xr", "subf %xp, %xr", "fma %xp, %xq, %xr"])
+def test_sums_that_are_zero_have_the_sign_of_their_rounding(value, mode, numerics):
+    few = np.meshgrid(*3 * [np.array([-1.0, -0.0, 0.0, 1.0, 2.0], np.float32)])
+    given = [np.resize(x.ravel(), COUNT) for x in few]
+    module = kernel("f32", mode, value)
+    (found,) = ti.lift(module, args=(*given, given[0]), numerics=numerics)(*given, None)
+    wanted = tile.interpret(module, "fused", [*given, np.zeros(COUNT, np.float32)])[-1]
+    np.testing.assert_array_equal(np.asarray(found), wanted)
+    np.testing.assert_array_equal(np.signbit(np.asarray(found)), np.signbit(wanted))
 
 
 @pytest.mark.parametrize(

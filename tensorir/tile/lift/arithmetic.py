@@ -68,14 +68,17 @@ def directed(builtin: str, operands: list[Expr], element: Element, mode: str, sp
         raise refuse("TL40", f"float64 is rounded to nearest, and this is rounding<{mode}>.", help, at=span)
     wide = [converted(x, FLOAT64) for x in operands]
     match builtin:
-        case "plus":
-            value, error = _two_sum(wide[0], wide[1])
-        case "minus":
-            value, error = _two_sum(wide[0], call("neg", wide[1]))
+        case "plus" | "minus" | "fma":
+            first = call("multiplies", *wide[:2]) if builtin == "fma" else wide[0]
+            last = call("neg", wide[-1]) if builtin == "minus" else wide[-1]
+            value, error = _two_sum(first, last)
+            if mode == "negative_inf":  # a sum that is zero is negative unless both terms are positive zeros
+                signs = (call("bitcast", x, static=(SCALARS["int64"],)) for x in (first, last))
+                is_negative = call("or", *(call("less", x, literal(0, SCALARS["int64"])) for x in signs))
+                vanishes = call("and", call("eq", value, literal(0.0)), is_negative)
+                value = call("if", vanishes, literal(-0.0), value)
         case "multiplies":
             value, error = call("multiplies", *wide), None
-        case "fma":
-            value, error = _two_sum(call("multiplies", wide[0], wide[1]), wide[2])
         case "divides":
             value = call("divides", *wide)
             error = _rest_of_quotient(value, wide[0], wide[1])

@@ -22,11 +22,11 @@ import numpy as np
 from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import refuse
 from tensorir.tir import nodes as n
+from tensorir.tir.ill_formed import diagnosed
 from tensorir.tir.interpret.arguments import give, take
 from tensorir.tir.interpret.calls import invoke
 from tensorir.tir.interpret.machine import CODE, Machine, deep
 from tensorir.tir.interpret.values import KNOWN
-from tensorir.tir.slips import telling
 
 __all__ = ["CODE", "KNOWN", "Arrays", "interpret"]
 
@@ -55,7 +55,7 @@ def interpret(func: object, *arrays: object, checked: bool = False, watch: Itera
     with np.errstate(all="ignore"):
         if isinstance(func, n.PrimFunc):
             machine.module = func.module or n.IRModule({func.name: func})
-            with telling(func):
+            with diagnosed(func):
                 return deep(lambda: _run(machine, func, arrays))
         if isinstance(func, n.GraphFunction):
             result = Arrays(deep(lambda: interpret_graph_function(machine, func, arrays)))

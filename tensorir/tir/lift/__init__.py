@@ -30,13 +30,13 @@ from tensorir.runtime.assembly import ExtensionPoint
 from tensorir.runtime.errors import DiagnosticError, refuse
 from tensorir.tir import nodes as n
 from tensorir.tir.builtins import builtin_of, launched
+from tensorir.tir.ill_formed import diagnosed
 from tensorir.tir.interpret.machine import deep
 from tensorir.tir.interpret.memory import row_major, strides_of
 from tensorir.tir.lift.calls import READ_ONLY
 from tensorir.tir.lift.expressions import element_of, thresholds
 from tensorir.tir.lift.function import read_function
 from tensorir.tir.lift.reader import writes
-from tensorir.tir.slips import telling
 from tensorir.tir.storage import lost_storage
 from tensorir.tir.tiles import without_tiles
 
@@ -136,7 +136,7 @@ def _symbolic(func: n.PrimFunc, symbols: Sequence[n.Var], names: Sequence[str], 
         reading = read_function(func, shapes, {}, True, unknown=unknown)
         return SymbolicNest(reading.arguments, reading.extents, reading.nodes, tuple(names), largest)
 
-    with telling(func):
+    with diagnosed(func):
         return deep(work)
 
 
@@ -163,7 +163,7 @@ def lift_prim_func(
             built.report.note(note)
         return built
 
-    with telling(func):
+    with diagnosed(func):
         return deep(work)
 
 

@@ -1,4 +1,4 @@
-"""Errors of Python in ill-formed functions, told as what the checker says of them."""
+"""Exceptions of Python that ill-formed functions end in, as diagnostics of the checker."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from tensorir.tir import nodes as n
 
 check_again = ExtensionPoint("what is wrong with a function that is run or lifted", "tensorir.tir.check", "check")
 
-_SLIPS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_EXCEPTIONS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @contextmanager
-def telling(func: n.PrimFunc) -> Generator[None]:
-    """Errors of Python that a function ends in because it is ill-formed are what the checker says of it."""
+def diagnosed(func: n.PrimFunc) -> Generator[None]:
+    """Within the context, exceptions of Python become the checker's diagnostics of a function, if it has any."""
     try:
         yield
     except DiagnosticError:
         raise
-    except _SLIPS:
+    except _EXCEPTIONS:
         try:
             check_again(func)
         except DiagnosticError as wrong:
